@@ -14,7 +14,7 @@
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
-//! A file that takes long to parse is read by a thread of its own (`background`), so that edits of others count meanwhile; at the start everything is waited for.
+//! A file that takes long to parse is read by a thread of its own (`background`), so that edits of others count meanwhile; the start waits for all files.
 //! Only a file that vanishes or becomes empty is believed a moment later ([`VANISH_GRACE`], [`EMPTY_GRACE`]), because editors that keep
 //! backups, and git, remove or rename the old file before they write the new one, and others empty it first.
 //!

@@ -1,4 +1,4 @@
-//! [`Access`]: what of the file system may be read, checked on the opened file itself.
+//! [`Access`]: the files that may be read, checked on the opened file itself.
 //!
 //! A path is looked up once, without opening what is there (`O_PATH`, which neither waits for a pipe nor wakes a device). What was found is then judged
 //! by its own path and kind, and that very file is read. Swapping a file for a link between the check and the read gains nothing.
@@ -14,25 +14,25 @@ use std::sync::Arc;
 use nix::libc;
 use nix::sys::statfs::{self, FsType, fstatfs};
 
-/// Whether symbolic links are followed that lead out of the folders that are read.
+/// The treatment of symbolic links that lead out of the folders that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Links {
-    /// Not: what they lead to may be a file that their author could not read.
+    /// They are not followed: what they lead to may be a file that their author could not read.
     #[default]
     WithinRoots,
-    /// To any regular file and folder.
+    /// They are followed to any regular file and folder.
     Everywhere,
 }
 
 impl Links {
-    /// What `--follow-links` says.
+    /// Returns the treatment that `--follow-links` asks for.
     #[must_use]
     pub fn follow(everywhere: bool) -> Self {
         if everywhere { Self::Everywhere } else { Self::WithinRoots }
     }
 }
 
-/// Places that hold no files of anybody: what is read there is made by the kernel.
+/// Places that hold no user's files: what is read there is made by the kernel.
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// A folder of ordinary files in one of those places.
@@ -50,7 +50,7 @@ const MADE_BY_KERNEL: [FsType; 8] = [
     statfs::BPF_FS_MAGIC,
 ];
 
-/// Why something is not read.
+/// The reason why something is not read.
 #[derive(Debug)]
 pub(crate) enum Denied {
     /// It cannot be opened.
@@ -82,7 +82,7 @@ impl From<io::Error> for Denied {
     }
 }
 
-/// What may be read; cheap to clone.
+/// The places that may be read; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
     links: Links,
@@ -91,12 +91,12 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Of roots whose paths have no links.
+    /// Returns the access to these roots, whose paths have no links.
     pub(crate) fn new(links: Links, areas: impl IntoIterator<Item = PathBuf>) -> Self {
         Self { links, areas: areas.into_iter().collect() }
     }
 
-    /// Whether what has this path, without links, may be read. Everything that a root leads to may, but what is special.
+    /// Checks that the file or folder of this path, which has no links, may be read. Everything that a root leads to may, but what is special.
     pub(crate) fn permits(&self, real: &Path, is_root: bool) -> Result<(), Denied> {
         if is_special(real) {
             return Err(Denied::Special);
@@ -132,7 +132,7 @@ impl Access {
         Ok((found, entries))
     }
 
-    /// Whether a file or directory can be opened.
+    /// Returns true if a file or directory can be opened.
     pub(crate) fn is_readable(&self, path: &Path) -> bool {
         let Ok(found) = self.find(path, 0) else { return false };
         match found.metadata() {
@@ -155,7 +155,7 @@ impl Access {
     }
 }
 
-/// Whether a path without links is in one of the special places.
+/// Returns true if a path without links is in one of the special places.
 fn is_special(real: &Path) -> bool {
     SPECIAL.iter().any(|place| real.starts_with(place)) && !real.starts_with(SHARED_MEMORY)
 }
@@ -182,7 +182,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Of files below these roots.
+    /// Returns a reader of files below these roots.
     #[must_use]
     pub fn new(roots: &[PathBuf], links: Links) -> Self {
         Self { roots: roots.into(), links }

@@ -1,6 +1,6 @@
 //! [`Background`]: a thread that reads costly files, one after the other, while the follower goes on with all others.
 //!
-//! A file is costly if it is large or turned out to take long. Until it is read, what it gave before stays in force. A file that changes again, or goes,
+//! A file is costly if it is large or turned out to take long. Until it is read, what it gave before stays in effect. A file that changes again, or goes,
 //! meanwhile is forgotten here: the latest version is the one that counts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use crate::file::read::{Outcome, Pace, QUICK_TIME, cpu_time, read_one};
 use crate::file::report;
 use crate::file::spot::Spot;
 
-/// How nice the thread is (nice(2)): what is served comes first.
+/// Niceness of the thread (nice(2)): what is served comes first.
 const NICENESS: i32 = 10;
 
-/// Files that are known to be costly at most: who writes more of them has the first ones found out anew.
+/// Largest number of files that are known to be costly. With one more all are forgotten, and found out again.
 const MAX_KNOWN: usize = 1 << 12;
 
 /// See the module. The thread starts with the first file.
@@ -80,7 +80,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Whether it was compared with these.
+    /// Returns true if it was compared with these.
     pub(crate) fn is_of(&self, documents: &[Document]) -> bool {
         self.old.len() == documents.len()
             && self.old.iter().zip(documents).all(|(old, document)| *old == document.hash())
@@ -88,7 +88,7 @@ impl Done {
 }
 
 impl Background {
-    /// Nothing to read.
+    /// Returns one with nothing to read.
     pub(crate) fn new() -> io::Result<Self> {
         let (results, done) = sync_channel(1);
         let (wakes, wake) = io::pipe()?;
@@ -101,7 +101,7 @@ impl Background {
         &self.wakes
     }
 
-    /// Whether a file was costly when it was read last.
+    /// Returns true if a file was costly when it was read last.
     pub(crate) fn is_costly(&self, spot: &Spot) -> bool {
         self.costly.contains(spot)
     }

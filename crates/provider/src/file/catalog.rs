@@ -20,7 +20,7 @@ use crate::file::spot::Spot;
 /// Of a document that nobody understands so many objects are told to stay, beside the first.
 const MOST_TOLD: usize = 15;
 
-/// Of a file so many broken documents are remembered over a restart. The next start waits for further ones, as for one that was never seen.
+/// Broken documents of a file that are remembered over a restart, at most. The next start waits for further ones, as for one that was never seen.
 const MAX_DUDS: usize = 1 << 10;
 
 /// All files under the roots.

@@ -185,12 +185,12 @@ pub(crate) fn parse_with<K: Known>(
     new.iter().enumerate().map(parse_one).collect()
 }
 
-/// What the documents of one file share while they are parsed.
+/// State that the documents of one file share while they are parsed.
 struct SoFar<'t> {
     text: &'t str,
-    /// Those of the route before.
+    /// The parents of the route before.
     parents: Arc<[ParentRef]>,
-    /// Whether problems show text, once that was asked.
+    /// True if problems show text, once that was asked.
     shows_text: Option<bool>,
     /// Problems that are kept so far.
     problems: usize,
@@ -208,8 +208,8 @@ impl SoFar<'_> {
         let before = problems.len();
         let is_too_much = before > 0 && self.problems + before > report::MAX_PROBLEMS;
         if is_too_much {
-            let mut told: HashSet<Option<ObjectKey>> = HashSet::new();
-            problems.retain(|problem| problem.severity == Severity::Error && told.insert(problem.object.clone()));
+            let mut noted: HashSet<Option<ObjectKey>> = HashSet::new();
+            problems.retain(|problem| problem.severity == Severity::Error && noted.insert(problem.object.clone()));
             problems.iter_mut().for_each(|problem| (problem.snippet, problem.text) = (None, Box::default()));
         }
         self.problems += problems.len();
@@ -242,13 +242,13 @@ fn decode(
     Parsed::New { document, lost }
 }
 
-/// Whether a file has anything that was meant as an object: it says of something which kind and version it is. What has neither may be any file of this
-/// machine, a link or a copy of it, and nothing of its text is shown to those who may see problems.
+/// Returns true if a file has anything that was meant as an object: some `kind` and some `apiVersion`. A file with neither may be any file of this machine, a
+/// link or a copy of it, and nothing of its text is shown to those who may see problems.
 fn names_object(text: &str) -> bool {
     ["kind", "apiVersion"].iter().all(|field| has_field(text, field))
 }
 
-/// Whether a field of this name is written somewhere, with or without quotes.
+/// Returns true if a field of this name is written somewhere, with or without quotes.
 fn has_field(text: &str, name: &str) -> bool {
     memchr::memmem::find_iter(text.as_bytes(), name).any(|at| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
@@ -259,7 +259,7 @@ fn has_field(text: &str, name: &str) -> bool {
     })
 }
 
-/// Takes what was written out of a problem. Where a message repeats something, that stands in quotes.
+/// Removes the user's text from a problem. A message that repeats such text has it in quotes.
 fn conceal(problem: &mut Problem) {
     problem.snippet = None;
     if problem.text.contains(['"', '\'', '`']) {

@@ -162,7 +162,7 @@ impl Follower {
         }
     }
 
-    /// Takes in a costly file that was read meanwhile, unless it changed again: then it is looked at anew.
+    /// Takes in a costly file that was read meanwhile, unless it changed again: then it is looked at again.
     fn note_costly(&mut self) {
         if let Some(done) = self.background.take_done() {
             if self.agenda.is_changing(&done.spot) {

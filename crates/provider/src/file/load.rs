@@ -112,8 +112,8 @@ fn path(input: &Input) -> Option<&Path> {
     }
 }
 
-/// Whether a path names an open descriptor of this process, which is read to its end whatever it is: who started the process has chosen it. It has no
-/// place in a directory, even if the shell made it a file.
+/// Returns true if a path names an open descriptor of this process, which is read to its end whatever it is: the user who started the process has chosen it.
+/// It has no place in a directory, even if the shell made it a file.
 fn is_descriptor(path: &Path) -> bool {
     let is_number = |name: &Path| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     let is_below = |folder: &&str| path.strip_prefix(folder).is_ok_and(is_number);

@@ -35,22 +35,22 @@ pub(crate) enum Outcome {
     Trouble(Problem),
     /// Its documents, none if it is empty.
     Documents(Vec<Parsed>),
-    /// Reading it takes longer than others are to wait; or so much went into others before that nobody knows.
+    /// Reading it takes longer than others are to wait (`is_proven`), or it was not begun because too much went into others before.
     Costly { is_proven: bool },
 }
 
-/// How much reading may take.
+/// A bound on the cost of reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pace<'a> {
     /// As much as it takes: nothing is complete without it.
     Whole,
     /// Little: other files wait. What costly files have taken meanwhile counts for all of them.
     Quick(&'a Spent),
-    /// As much as it takes, until this says that nobody wants it any more.
+    /// As much as it takes, until this is true: the file is cancelled.
     Until(&'a AtomicBool),
 }
 
-/// What the files of one turn took so far.
+/// The cost of the files of one turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     /// CPU time in microseconds that went into files that turned out to be costly.
@@ -72,7 +72,7 @@ const MAX_QUICK_TIME: Duration = Duration::from_millis(20);
 const MAX_SPENT: u64 = 20_000;
 
 impl Pace<'_> {
-    /// Whether a file of so many bytes is to be begun.
+    /// Returns true if a file of this many bytes is to be begun.
     fn begins(self, bytes: u64) -> bool {
         match self {
             Self::Whole => true,
@@ -86,7 +86,7 @@ impl Pace<'_> {
         }
     }
 
-    /// Whether to go on with a file that was begun at this CPU time.
+    /// Returns true if a file that was begun at this CPU time is to be read on.
     fn goes_on(self, began: Duration, bytes: usize) -> bool {
         match self {
             Self::Whole => true,
@@ -104,7 +104,7 @@ impl Pace<'_> {
     }
 }
 
-/// What this thread has computed for: unlike the time of day it does not go on while others have the core.
+/// Returns the CPU time of this thread: unlike the time of day it does not go on while others have the core.
 pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

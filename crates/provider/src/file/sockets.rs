@@ -1,4 +1,4 @@
-//! Paths of Unix sockets that `Backend`s name, each with where it leads after links: Envoy follows them, and what a path says is not
+//! Paths of Unix sockets that `Backend`s name, each with its target after links: Envoy follows them, and what a path says is not
 //! where it leads.
 
 use std::collections::BTreeMap;
@@ -80,8 +80,8 @@ impl Known {
     }
 }
 
-/// The path without links: of its longest part that is there, with the rest behind it. Of a path that is not absolute it is the path itself, which
-/// nobody may use.
+/// Returns the path without links: its longest part that is there, resolved, with the rest behind it. A path that is not absolute stays as it is: the
+/// translator refuses it.
 fn leads_to(path: &str) -> Arc<str> {
     let whole = Path::new(path);
     let mut rest: Vec<Component<'_>> = Vec::new();
@@ -103,7 +103,7 @@ fn leads_to(path: &str) -> Arc<str> {
     path.into()
 }
 
-/// A path that is no text is shown with replacements: it is of no folder that somebody named.
+/// Returns a path as text; one that is none has replacements, so that it is below no folder that an operator named.
 fn text(path: PathBuf) -> Arc<str> {
     path.to_string_lossy().as_ref().into()
 }

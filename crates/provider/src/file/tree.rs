@@ -36,7 +36,7 @@ pub(crate) struct Tree {
     directories: BTreeMap<Arc<Spot>, Directory>,
     /// Roots and symbolic links, with the names that they lead over.
     links: BTreeMap<Arc<Spot>, Link>,
-    /// What may be read, as of the roots when they were looked at last.
+    /// The places that may be read, by the roots as they were when they were looked at last.
     access: Access,
     followed: Links,
     /// Roots within other roots, which are read by way of those.
@@ -101,7 +101,7 @@ impl Survey {
         self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: true, wants: read::wants(error) });
     }
 
-    /// What is not read for what it is, or where it is.
+    /// Adds the problem of a file or link that is not read for what it is, or where it is.
     fn denied(&mut self, spot: &Arc<Spot>, denied: &Denied) {
         let problem = report::denied(&spot.display, denied);
         // Without a root nothing is complete: it is waited for.
@@ -153,7 +153,7 @@ impl Tree {
         tree
     }
 
-    /// What may be read.
+    /// Returns the places that may be read.
     pub(crate) fn access(&self) -> &Access {
         &self.access
     }
@@ -164,7 +164,7 @@ impl Tree {
         self.access = Access::new(self.followed, areas);
     }
 
-    /// Where a root is; true if it may be read there.
+    /// Notes where a root is, and checks that it may be read there.
     fn place_root(&mut self, spot: &Arc<Spot>, real: &Path) -> Result<(), Denied> {
         let permitted = self.access.permits(real, true);
         let place = permitted.is_ok().then(|| real.to_owned());
@@ -261,7 +261,7 @@ impl Tree {
             let permitted = if is_root { self.place_root(spot, real) } else { self.access.permits(real, false) };
             if let Err(denied) = permitted {
                 if !is_root {
-                    // What happens elsewhere is no business of ours. The link itself is watched with its directory.
+                    // Changes elsewhere do not matter. The link itself is watched with its directory.
                     self.release(spot);
                 }
                 return survey.denied(spot, &denied);

@@ -256,7 +256,7 @@ impl Follower {
         }
     }
 
-    /// An object is gone, or counts no more.
+    /// Forgets what an object names that is gone, or counts no more.
     fn name_nothing(&mut self, key: &ObjectKey) {
         self.usage.forget(key);
         self.wanted.set(key, Vec::new());

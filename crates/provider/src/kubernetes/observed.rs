@@ -51,7 +51,7 @@ impl fmt::Debug for Observed {
 }
 
 impl Observed {
-    /// Who we are.
+    /// Returns the name of this controller.
     pub(crate) fn controller(&self) -> &str {
         &self.0.controller
     }

@@ -106,7 +106,7 @@ impl Given<'_> {
         }
     }
 
-    /// What is named and belongs to no namespace, one by one or all together.
+    /// Adds the targets of objects that are named and belong to no namespace, one by one or all together.
     fn of_named_in_cluster(&self, kind: Kind, resource: Resource, targets: &mut BTreeSet<Target>) {
         let named = || self.wanted.of(kind).filter(|key| can_be_name(key.name()));
         let all = Target::all(resource);

@@ -1,7 +1,7 @@
-//! [`Presence`]: which Pods are there. A token that is bound to a Pod ends with it; who asked about the token once has to hear of that.
+//! [`Presence`]: notices that a Pod is gone. A token that is bound to a Pod ends with it, and so do the streams that it opened.
 //!
-//! Only Pods that somebody tracks matter. Each namespace that has some is watched, metadata only; what that watch has shown and shows no more is gone at once.
-//! Of a Pod that it has not shown the API server is asked, within [`PresenceTiming::look`].
+//! Only tracked Pods matter. Each namespace that has some is watched, metadata only: a Pod that the watch has shown and shows no more is gone at once. A Pod
+//! that it has not shown is looked up in the API server, within [`PresenceTiming::look`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,8 +23,8 @@ use crate::kubernetes::call::causes;
 #[cfg(test)]
 mod tests;
 
-/// Pods that are tracked at most: as many as tokens are remembered (`xds`), some 200 bytes each, so 3.2 MB. Of what is beyond nothing is heard until its token
-/// is asked about again.
+/// Pods that are tracked at most: as many as tokens are remembered (`xds`), some 200 bytes each, so 3.2 MB. The end of a further one is noticed when its token
+/// is reviewed again.
 const MOST: usize = 16_384;
 
 /// Namespaces that are watched one by one, each over a connection of its own; with Pods in more, the Pods of all namespaces are watched together.
@@ -36,14 +36,14 @@ const AT_ONCE: usize = 32;
 /// Objects in a page of a list: 1,000 of 2 KB are 2 MB.
 const PAGE: u32 = 1000;
 
-/// How long a watch is asked to last, in seconds; and when one that says nothing is taken for dead.
+/// Duration of a watch that is requested, in seconds; and the silence after which one is taken for dead.
 const WATCH: u32 = 240;
 const SILENCE: Duration = Duration::from_secs(270);
 
-/// How long to wait for what.
+/// Times to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresenceTiming {
-    /// Until the API server is asked of a Pod that no watch has shown.
+    /// Until a Pod that no watch has shown is looked up in the API server.
     pub look: Duration,
     /// After a failure; twice as long after each further one.
     pub retry: Duration,
@@ -57,7 +57,7 @@ impl Default for PresenceTiming {
     }
 }
 
-/// A Pod of which somebody wants to hear when it is gone.
+/// A Pod whose end is to be noticed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodId {
     /// Its namespace.
@@ -68,7 +68,7 @@ pub struct PodId {
     pub uid: Arc<str>,
 }
 
-/// Says `true` once a Pod is gone. Dropped, nobody waits for that any more.
+/// Becomes `true` once a Pod is gone. The Pod is tracked until this is dropped.
 pub type Gone = Arc<watch::Sender<bool>>;
 
 /// See the module. A clone is the same.
@@ -78,8 +78,8 @@ pub struct Presence(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    /// A namespace has its first Pod that is tracked.
-    news: Notify,
+    /// A further Pod is tracked.
+    added: Notify,
 }
 
 #[derive(Default)]
@@ -97,7 +97,7 @@ struct Tracked {
 }
 
 impl Presence {
-    /// Tracks a Pod that was there a moment ago, as long as somebody has what this gives.
+    /// Tracks a Pod that was there a moment ago, until the result is dropped.
     #[must_use]
     pub fn track(&self, pod: &PodId) -> Gone {
         let mut state = self.state();
@@ -111,7 +111,7 @@ impl Presence {
         if state.tracked.len() < MOST {
             let tracked = Tracked { pod: pod.clone(), gone: Arc::downgrade(&gone), since: Instant::now() };
             state.tracked.insert(Arc::clone(&pod.uid), tracked);
-            self.0.news.notify_one();
+            self.0.added.notify_one();
         }
         gone
     }
@@ -120,7 +120,7 @@ impl Presence {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets Pods that nobody waits for. Gives the namespaces of the others; an empty name alone where these are too many to be watched one by one.
+    /// Forgets Pods that are tracked no more. Gives the namespaces of the others; an empty name alone where these are too many to be watched one by one.
     fn namespaces(&self) -> BTreeSet<Arc<str>> {
         let mut state = self.state();
         state.tracked.retain(|_, tracked| tracked.gone.strong_count() > 0);
@@ -138,7 +138,7 @@ impl Presence {
         old.map(|tracked| &tracked.pod).filter(|pod| !is_shown(pod)).cloned().collect()
     }
 
-    /// A Pod is gone.
+    /// Notes that a Pod is gone.
     fn end(&self, uid: &str) {
         let tracked = self.state().tracked.remove(uid);
         if let Some(tracked) = tracked {
@@ -149,7 +149,7 @@ impl Presence {
         }
     }
 
-    /// A list that began at this time shows these, and no others. Which tracked ones are gone.
+    /// Notes that a list which began at this time shows these Pods, and no others. Returns the tracked ones that are gone.
     fn listed(&self, namespace: &Arc<str>, uids: HashSet<Arc<str>>, began: Instant) -> Vec<Arc<str>> {
         let mut state = self.state();
         let is_of = |pod: &PodId| namespace.is_empty() || pod.namespace == *namespace;
@@ -203,7 +203,7 @@ pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, s
         }
         tokio::select! {
             () = stop.cancelled() => break,
-            () = presence.0.news.notified() => {}
+            () = presence.0.added.notified() => {}
             () = sleep(tempo.look / 4) => {}
             Some(_aborted) = tasks.join_next() => {}
         }
@@ -211,10 +211,10 @@ pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, s
     tasks.shutdown().await;
 }
 
-/// What cannot be said counts as there.
+/// Returns true if the API server has no such Pod. One that cannot be looked up counts as there.
 async fn is_gone(client: &Client, pod: &PodId) -> bool {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    // Lists may be asked for; a single object is another right.
+    // The right is to list; to get a single object is another right.
     let this = ListParams::default().fields(&format!("metadata.name={}", pod.name));
     match pods.list_metadata(&this).await {
         Ok(found) => !found.items.iter().any(|found| found.metadata.uid.as_deref() == Some(&*pod.uid)),

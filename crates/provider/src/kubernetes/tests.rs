@@ -209,11 +209,10 @@ fn route(namespace: &str, name: &str, version: &str) -> Value {
     route
 }
 
-/// A Gateway that names these Secrets, each as `namespace/name`.
 /// The version of objects of [`permit`].
 const PERMITTING: &str = "permitting";
 
-/// Makes the class of Gateways ours, and lets these name Secrets elsewhere.
+/// Makes the class one of this controller, and lets its Gateways name Secrets elsewhere.
 fn permit(mock: &Mock) {
     mock.put(Kind::GatewayClass, class("ours", PERMITTING));
     for namespace in ["certs", "one", "two"] {
@@ -230,6 +229,7 @@ fn grant(namespace: &str, version: &str) -> Value {
     grant
 }
 
+/// A Gateway that names these Secrets, each as `namespace/name`.
 fn gateway(name: &str, secrets: &[&str]) -> Value {
     let references: Vec<Value> = secrets
         .iter()

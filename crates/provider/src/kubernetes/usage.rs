@@ -1,9 +1,9 @@
-//! [`Usage`]: which of the Secrets, `ConfigMap`s and `ClusterTrustBundle`s that objects name are asked for. Those of other controllers' objects, and those that
-//! no `ReferenceGrant` lets an object name, are not ours to read.
+//! [`Usage`]: selects the Secrets, `ConfigMap`s and `ClusterTrustBundle`s to request, among all that objects name. Those that only other controllers' objects
+//! name, and those that no `ReferenceGrant` lets an object name, are not requested.
 //!
-//! A Gateway counts by its class, a `ListenerSet` by its Gateway. A backend or a policy of backends counts where something of ours can send to it: its
-//! namespace has a Gateway of ours, a set or a route of one, or a grant that lets objects of such a namespace name backends. So what an object names is read
-//! only for those who could read it themselves, or were granted it.
+//! A Gateway counts by its class, a `ListenerSet` by its Gateway. A backend or a policy of backends counts where a proxy of this controller can send to it: its
+//! namespace has a Gateway of this controller, a set or a route of one, or a grant that lets objects of such a namespace name backends. So what an object names
+//! is read only for authors who could read it themselves, or were granted it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use hashbrown::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     controller: Arc<str>,
-    /// Classes of ours.
+    /// Classes of this controller.
     classes: BTreeSet<ObjectKey>,
     gateways: HashMap<ObjectKey, GatewayFacts>,
     /// The Gateway of each set.
     sets: HashMap<ObjectKey, ObjectKey>,
-    /// What each route attaches to.
+    /// The parents of each route.
     routes: HashMap<ObjectKey, Box<[ObjectKey]>>,
-    /// By namespace how many of its routes attach to what.
+    /// By namespace the parents of its routes, each with the number of routes.
     parents: HashMap<Box<str>, HashMap<ObjectKey, usize>>,
     /// By namespace.
     grants: BTreeMap<Box<str>, BTreeMap<ObjectKey, Arc<ReferenceGrant>>>,
-    /// What objects name; only of those that name anything.
+    /// The names in objects; only of objects that name anything.
     names: HashMap<ObjectKey, Box<[ObjectKey]>>,
-    /// Namespaces where something of ours can send to backends, as of the last [`Usage::refresh`].
+    /// Namespaces to whose backends a proxy of this controller can send, as of the last [`Usage::refresh`].
     used: BTreeSet<Box<str>>,
-    /// Who counts, or may name something, can be another since then.
+    /// Objects that count, or that may name something, can be others since then.
     is_stale: bool,
 }
 
@@ -43,7 +43,7 @@ struct GatewayFacts {
     takes: SetsFrom,
 }
 
-/// From where a Gateway takes `ListenerSet`s.
+/// The namespaces from which a Gateway takes `ListenerSet`s.
 #[derive(Debug, PartialEq, Eq)]
 enum SetsFrom {
     Nowhere,
@@ -64,18 +64,18 @@ impl GatewayFacts {
     }
 }
 
-/// What routes attach to that name no Gateway.
+/// The parent of routes that attach to every default Gateway.
 fn any_default() -> ObjectKey {
     ObjectKey::of(Kind::Gateway, "", "")
 }
 
 impl Usage {
-    /// Classes of this controller are ours.
+    /// Returns one that knows no object, for this controller.
     pub(crate) fn new(controller: &str) -> Self {
         Self { controller: controller.into(), ..Self::default() }
     }
 
-    /// Notes an object. Gives what it names and is asked for.
+    /// Notes an object. Gives what it names and is to be requested.
     pub(crate) fn note(&mut self, object: &Object) -> Vec<ObjectKey> {
         let key = object.key();
         match object {
@@ -110,10 +110,10 @@ impl Usage {
             return names;
         }
         self.names.insert(key.clone(), names.into());
-        self.asked_by(key)
+        self.requested_by(key)
     }
 
-    /// An object is gone, or does not count any more.
+    /// Forgets an object that is gone, or does not count any more.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.names.remove(key);
         match key.kind() {
@@ -133,17 +133,17 @@ impl Usage {
         }
     }
 
-    /// Whether [`Usage::refresh`] may give something else than before.
+    /// Returns true if [`Usage::refresh`] may give something else than before.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// What each object names that names anything, and is asked for. Looks at all of these: who counts changes with classes, Gateways, their sets, grants and
-    /// with the first route of a namespace, and not with the others.
+    /// Returns what each object names and is to be requested, for all objects that name anything. They count by classes, Gateways, their sets, grants and
+    /// the first route of a namespace: further routes make nothing stale.
     pub(crate) fn refresh(&mut self) -> Vec<(ObjectKey, Vec<ObjectKey>)> {
         self.is_stale = false;
         self.used = self.used_namespaces();
-        self.names.keys().map(|by| (by.clone(), self.asked_by(by))).collect()
+        self.names.keys().map(|by| (by.clone(), self.requested_by(by))).collect()
     }
 
     fn note_route(&mut self, key: &ObjectKey, route: &RouteObject) {
@@ -190,18 +190,18 @@ impl Usage {
         }
     }
 
-    /// What an object names and is asked for. Classes and Pods are named to be found at all.
-    fn asked_by(&self, by: &ObjectKey) -> Vec<ObjectKey> {
+    /// Returns what an object names and is to be requested. Classes and Pods always are.
+    fn requested_by(&self, by: &ObjectKey) -> Vec<ObjectKey> {
         let names = self.names.get(by).into_iter().flatten();
         let counts = self.counts(by);
-        let is_asked = |name: &&ObjectKey| match name.kind() {
+        let is_requested = |name: &&ObjectKey| match name.kind() {
             Some(Kind::Secret | Kind::ConfigMap | Kind::ClusterTrustBundle) => counts && self.may_name(by, name),
             _ => true,
         };
-        names.filter(is_asked).cloned().collect()
+        names.filter(is_requested).cloned().collect()
     }
 
-    /// The object is ours, or something of ours can use it.
+    /// Returns true if the object is of this controller, or a proxy of this controller can use it.
     fn counts(&self, by: &ObjectKey) -> bool {
         match by.kind() {
             Some(Kind::Gateway) => self.is_ours(by),
@@ -225,7 +225,7 @@ impl Usage {
         is_taken && self.is_ours(gateway)
     }
 
-    /// Inside a namespace everything may be named, and what belongs to none.
+    /// Returns true if an object may name another: one of its own namespace, one of no namespace, or one that a grant lets it name.
     fn may_name(&self, by: &ObjectKey, name: &ObjectKey) -> bool {
         let is_near = name.namespace() == by.namespace();
         let is_of_cluster = name.kind().is_some_and(|kind| kind.scope() == Scope::Cluster);
@@ -267,7 +267,7 @@ fn of_set(set: &ListenerSet) -> ObjectKey {
     ParentRef::object(&set.spec.parent_ref, set.meta.namespace())
 }
 
-/// A grant of the target's namespace lets an object name it.
+/// Returns true if a grant of the target's namespace lets an object name it.
 fn allows(grant: &ReferenceGrant, by: &ObjectKey, name: &ObjectKey) -> bool {
     let from =
         grant.spec.from.iter().any(|from| {

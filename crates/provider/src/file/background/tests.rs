@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// How long a fact may take to come true; reached only by a test that fails.
+/// Longest time for a fact to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn until_done(background: &mut Background) -> Option<Done> {
@@ -21,7 +21,7 @@ fn until_done(background: &mut Background) -> Option<Done> {
 }
 
 #[test]
-fn a_file_waits_once_however_often_it_changes_and_keeps_its_turn() {
+fn a_file_that_changes_often_waits_once_and_keeps_its_turn() {
     let (catalog, access) = (Catalog::default(), Access::default());
     let mut background = Background::new().unwrap();
     let root = Spot::root(0, "root");

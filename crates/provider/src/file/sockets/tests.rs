@@ -18,7 +18,7 @@ fn batch(name: &str, paths: &[&str]) -> Batch {
     Batch { source: Source::File, changes, listed: true }
 }
 
-/// What a batch says of paths.
+/// The paths in a batch, each with its target.
 fn said(batch: &Batch) -> Vec<(String, Option<String>)> {
     let said = |change: &Change| match change {
         Change::SocketPath(path, leads) => Some((path.to_string(), leads.as_deref().map(str::to_owned))),

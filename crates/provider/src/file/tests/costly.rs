@@ -3,7 +3,7 @@
 use super::*;
 use crate::file::report::MAX_PROBLEMS;
 
-/// An object with so many fields that the API does not have.
+/// An object with a number of fields that the API does not have.
 fn unknown_fields(name: &str, count: usize) -> String {
     let fields: String = (0..count).map(|number| format!("k{number}: 1\n")).collect();
     format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n{fields}")
@@ -41,7 +41,7 @@ fn edits_of_others_count_while_a_costly_file_is_read() {
 }
 
 #[test]
-fn of_a_costly_file_the_latest_version_counts_and_one_that_went_gives_nothing() {
+fn the_latest_version_of_a_costly_file_counts_and_a_deleted_one_gives_nothing() {
     let folder = TempDir::new().unwrap();
     write(&folder, "a.yaml", namespace("a", 0));
     let mut watched = Watched::folder(&folder);
@@ -87,11 +87,9 @@ fn an_object_with_more_unknown_fields_than_are_looked_at_is_not_read() {
     write(&folder, "many.yaml", unknown_fields("many", 1_001));
     let state = State::of(folder.path(), &[folder.path().to_owned()]);
     assert_eq!(state.objects.keys().collect::<Vec<_>>(), ["few"]);
-    let told = state.problems["many.yaml"].join("\n");
-    assert!(
-        told.contains("error") && told.contains("more than 1000 fields of this object are not in the API"),
-        "{told}"
-    );
+    let problems = state.problems["many.yaml"].join("\n");
+    let words = "more than 1000 fields of this object are not in the API";
+    assert!(problems.contains("error") && problems.contains(words), "{problems}");
     // What it gave before stays.
     write(&folder, "many.yaml", namespace("many", 1));
     let mut watched = Watched::folder(&folder);
@@ -115,7 +113,7 @@ fn problems_of_a_file_are_bounded_and_counted() {
 }
 
 #[test]
-fn problems_that_were_left_out_are_shown_whole_once_others_are_mended() {
+fn problems_that_were_left_out_are_shown_whole_once_others_are_fixed() {
     let folder = TempDir::new().unwrap();
     let broken = |from: usize| {
         join(

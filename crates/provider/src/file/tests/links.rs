@@ -136,9 +136,9 @@ fn a_link_that_leads_out_of_the_root_is_a_warning_and_gives_nothing() {
     let mut watched = Watched::roots(&folder, std::slice::from_ref(&root));
     assert_eq!(watched.state.objects.keys().collect::<Vec<_>>(), ["own"]);
     for name in ["root/a.yaml", "root/d"] {
-        let told = &watched.state.problems[name];
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains("warning") && told[0].contains("--follow-links"), "{told:?}");
+        let problems = &watched.state.problems[name];
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains("warning") && problems[0].contains("--follow-links"), "{problems:?}");
     }
     assert_eq!(State::of(folder.path(), std::slice::from_ref(&root)), watched.state);
     // What it leads to moves into the root.

@@ -1,4 +1,4 @@
-//! Pods that go while somebody tracks them, and servers that cannot be watched.
+//! Pods that go while they are tracked, and servers that cannot be watched.
 
 use std::convert::Infallible;
 
@@ -19,7 +19,7 @@ const TEMPO: PresenceTiming = PresenceTiming {
     retry_last: Duration::from_millis(50),
 };
 
-/// How long a fact may take to come true; reached only by a test that fails.
+/// Longest time for a fact to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server with Pods of one namespace.
@@ -49,16 +49,16 @@ impl Server {
 
     fn put(&self, name: &str, uid: &str) {
         self.pods.lock().unwrap().insert(name.to_owned(), uid.to_owned());
-        self.tell("ADDED", name, uid);
+        self.send("ADDED", name, uid);
     }
 
     fn delete(&self, name: &str) {
         let uid = self.pods.lock().unwrap().remove(name).unwrap();
-        self.tell("DELETED", name, &uid);
+        self.send("DELETED", name, &uid);
     }
 
-    fn tell(&self, event: &str, name: &str, uid: &str) {
-        let _nobody_listens = self.events.send(json!({ "type": event, "object": pod(name, uid) }).to_string() + "\n");
+    fn send(&self, event: &str, name: &str, uid: &str) {
+        let _without_receiver = self.events.send(json!({ "type": event, "object": pod(name, uid) }).to_string() + "\n");
     }
 }
 
@@ -127,7 +127,7 @@ async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
     server.put("b", "2");
     let following = Following::start(client);
     let (a, b) = (following.track("a", "1"), following.track("b", "2"));
-    assert!(Arc::ptr_eq(&a, &following.track("a", "1")), "who asks again hears of the same");
+    assert!(Arc::ptr_eq(&a, &following.track("a", "1")), "a Pod that is tracked again has the same handle");
     following.until_shown("1").await;
     server.delete("a");
     until_gone(&a).await;
@@ -157,7 +157,7 @@ async fn where_pods_may_not_be_watched_each_is_looked_for() {
 }
 
 #[tokio::test]
-async fn nobody_is_followed_for_whom_nobody_waits() {
+async fn a_pod_whose_handle_is_dropped_is_followed_no_more() {
     let (server, client) = Server::start(false).await;
     server.put("a", "1");
     let following = Following::start(client);

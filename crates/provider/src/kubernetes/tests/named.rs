@@ -231,7 +231,7 @@ async fn a_secret_is_read_as_long_as_a_grant_lets_it_be_named() {
         let asked = world.mock.asked("elsewhere/secrets");
         world.mock.put(Kind::Secret, secret("elsewhere", "a", "2"));
         world.settled().await;
-        assert_eq!(world.mock.asked("elsewhere/secrets"), asked, "nobody watches it any more");
+        assert_eq!(world.mock.asked("elsewhere/secrets"), asked, "it is watched no more");
         assert!(!world.state.has("Secret elsewhere/a"));
     }
     world.end().await;

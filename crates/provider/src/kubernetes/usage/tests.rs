@@ -1,4 +1,4 @@
-//! What is asked for is a function of what there is, whatever happened before.
+//! The objects to request are a function of the objects that there are, whatever happened before.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -13,7 +13,7 @@ fn read(kind: Kind, value: &serde_json::Value) -> Object {
     decoded.objects.into_iter().next().expect("an object")
 }
 
-/// One of the objects of a small world: the same choices give the same object.
+/// An object of a small world: the same choices give the same object.
 fn object(kind: usize, namespace: usize, choice: usize) -> Object {
     let (here, there) = (NAMESPACES[namespace], NAMESPACES[choice % 3]);
     let metadata = json!({ "name": "x", "namespace": here });
