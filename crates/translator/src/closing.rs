@@ -1,7 +1,7 @@
 //! Targets of policies that guard with fields which are not built: what is closed, and why.
 //!
-//! A policy whose guards cannot be put into effect closes what it is attached to, so that nothing passes that it would have refused. Which
-//! fields guard and are not built the schemas say (`api`, the word `guard`); policies of all kinds go through here.
+//! A policy whose guards cannot be put into effect closes what it is attached to, so that nothing passes that it would have refused. The schemas
+//! say which fields guard and are not built (`api`, the word `guard`); policies of all kinds go through here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::reference::unfit;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attached {
     pub(crate) generation: i64,
-    /// Why its targets are closed; none: nothing of it guards.
+    /// The reason why its targets are closed; none: nothing of it guards.
     pub(crate) lack: Option<Lack>,
     /// Targets that it names, all in its own namespace; one of `targetRef` comes first.
     pub(crate) targets: Vec<Target>,
@@ -36,15 +36,15 @@ pub(crate) struct Attached {
 pub(crate) struct Lack {
     /// Fields that guard and are not built.
     pub(crate) guards: Box<[FieldPath]>,
-    /// Why it cannot be used as it is written.
+    /// The reason why it cannot be used as it is written.
     pub(crate) fault: Option<Arc<str>>,
 }
 
-/// So many fields of a policy, or policies of a target, are named; the rest is counted.
+/// Largest number of fields of a policy, or of policies of a target, that a message names; it counts the rest.
 const MOST_NAMED: usize = 8;
 
 impl Lack {
-    /// In a few words: the fields, or what is wrong.
+    /// Returns a few words: the fields, or what is wrong.
     pub(crate) fn words(&self) -> String {
         let fields = self.guards.iter().map(ToString::to_string);
         match &self.fault {
@@ -54,7 +54,7 @@ impl Lack {
     }
 }
 
-/// The first of several, and how many more there are.
+/// Lists the first of several, and the number of the others.
 fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
     let more = texts.len().saturating_sub(MOST_NAMED);
     let named = texts.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
@@ -88,7 +88,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// All by which policies of a namespace find an object with these labels.
+    /// Returns the keys by which policies of a namespace find an object with these labels.
     pub(crate) fn of<'a>(
         namespace: &'a Arc<str>,
         kind: Kind,
@@ -138,7 +138,7 @@ impl Attached {
         all.filter_map(|(number, selector)| Some((number, selector.as_ref().ok()?)))
     }
 
-    /// It names nothing that is known, though it would close it.
+    /// Returns true if it would close its targets, and names and selects none that is known.
     pub(crate) fn is_adrift(&self) -> bool {
         let nothing = self.targets.iter().all(|target| matches!(target, Target::Refused(..)));
         self.lack.is_some() && nothing && self.selecting().next().is_none()
@@ -287,7 +287,7 @@ impl Closing {
         self.sections.iter().map(|(name, words)| (&**name, words))
     }
 
-    /// Why nothing passes a listener or rule of this name, or one without a name; none if something may.
+    /// Returns the reason why nothing passes a listener or rule of this name, or one without a name; none if something may.
     pub(crate) fn reason(&self, section: Option<&str>) -> Option<Arc<str>> {
         let policies = self.whole().or_else(|| self.section(section?)).filter(|_| !self.is_open)?;
         Some(format!("closed by what this version does not support: {policies}").into())

@@ -1,4 +1,4 @@
-//! What fuzz targets call of this crate; not for anybody else.
+//! Functions of this crate for fuzz targets only.
 
 use crate::OwnPlaces;
 use crate::secret::{read_bundle, read_pair};
@@ -19,7 +19,7 @@ pub fn bundle(text: &[u8]) -> Result<Vec<u8>, String> {
     read_bundle(text).map(|bundle| bundle.text)
 }
 
-/// Whether a `Backend` on this machine may name a socket by this path, which leads there.
+/// Returns true if a `Backend` on this machine may name a socket by this path, which leads there.
 #[must_use]
 pub fn takes_socket(places: &OwnPlaces, path: &str, leads: Option<&str>) -> bool {
     places.refuses_socket(path, true, leads).is_none()

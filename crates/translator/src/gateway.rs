@@ -28,7 +28,7 @@ pub(crate) trait Lookup: Grants {
     fn class(&mut self, name: &str) -> ClassOf;
     /// Whether a certificate or bundle is there and good; none if it is not there.
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
-    /// Whether proxies refused the content that a secret has now, and have none in its place.
+    /// Returns true if proxies refused the content that a secret has now, and have none in its place.
     fn lacks_secret(&mut self, fleet: &FleetName, wanted: &SecretUse) -> bool;
     /// Whether there can be objects of this kind at all.
     fn is_served(&mut self, object: &ObjectKey) -> bool;
@@ -311,7 +311,7 @@ impl GatewayPlan {
         ports
     }
 
-    /// What proxies get for the listeners, sorted. What they refused is published all the same, though nothing names it: so its next content is noticed.
+    /// Returns the secrets for the listeners, sorted. One that proxies refused is published all the same, though nothing names it: so its next content is noticed.
     pub(crate) fn secrets(&self) -> Vec<SecretUse> {
         let serving = self.live_listeners().iter().filter(|listener| listener.serves() || listener.lacks_secret);
         let mut wanted: Vec<SecretUse> = serving

@@ -11,7 +11,7 @@
 //! | `reference` | whether one object may name another: the one place |
 //! | `backend`, `secret`, `envoy_proxy`, `backend_tls_policy`, `backend_traffic_policy`, `x_backend_traffic_policy`, `session` | what references lead to |
 //! | `x_telemetry_policy` | what Gateways record of requests, and who gets it |
-//! | `closing` | what policies close that guard with fields which are not built |
+//! | `closing` | targets that are closed, because policies guard them with fields which are not built |
 //! | `blame` | which routes a proxy means when it refuses a virtual host |
 //! | `envoy_patch_policy` | what users change of generated resources, and what became of it |
 //! | `raw` | for which workloads a resource of Envoy's is that users wrote, and what several of one name come to |
@@ -101,9 +101,9 @@ pub struct Options {
 /// Treatment of policies that guard with fields which are not built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsupportedPolicies {
-    /// They are closed.
+    /// Their targets are closed.
     Deny,
-    /// They are served as if the policy was not there.
+    /// Their targets are served as if the policy was not there.
     Allow,
 }
 

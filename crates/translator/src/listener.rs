@@ -85,7 +85,7 @@ pub(crate) fn judge_together(
     conflict::mark_overlaps(listeners);
 }
 
-/// Leaves out listeners one of whose secrets proxies refused: as of a Secret that does not exist, that costs nobody else on the port.
+/// Leaves out listeners with a secret that proxies refused: as with a Secret that does not exist, that costs no other listener of the port.
 fn leave_out_refused(lookup: &mut impl Lookup, fleet: &FleetName, listeners: &mut [ListenerPlan]) {
     for listener in listeners.iter_mut().filter(|listener| listener.is_tls() && listener.serves()) {
         let mut certificates = listener.certificates.iter();
@@ -100,7 +100,7 @@ fn leave_out_refused(lookup: &mut impl Lookup, fleet: &FleetName, listeners: &mu
     }
 }
 
-/// What the author of a Secret reads: a proxy's own words can hold the secret.
+/// Returns the words for the author of a Secret: a proxy's own can hold the secret.
 fn refused_by_proxies(SecretUse { object, .. }: &SecretUse) -> String {
     format!(
         "{object}: the proxies refuse its content, so this listener is left out; replace the certificate or the key"

@@ -56,7 +56,7 @@ pub(crate) struct BackendTables {
     pub(crate) grants: GrantIndex,
     pub(crate) secrets: Secrets,
     pub(crate) installed: Installed,
-    /// Where paths of sockets lead.
+    /// The targets of paths of sockets.
     pub(crate) sockets: Table<Arc<str>, Arc<str>>,
 }
 

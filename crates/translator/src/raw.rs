@@ -130,7 +130,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Without a resource if that does what the operator does not allow, which is wrong with it then.
+    /// Removes the resource if it uses powers that the operator does not allow, with an error for each use.
     pub(crate) fn within(mut self, powers: Powers) -> Self {
         let refused = self.reading.resource.as_ref().map(|resource| powers.refuse(resource.uses.iter()));
         if let Some(refused) = refused.filter(|refused| !refused.is_empty()) {

@@ -136,7 +136,7 @@ fn parse_bundle(field: &str, text: &[u8]) -> Parsed {
 pub(crate) struct Pair {
     pub(crate) chain: Vec<u8>,
     pub(crate) key: Vec<u8>,
-    /// When the first of the certificates ends.
+    /// The end of the certificate that ends first.
     pub(crate) not_after: Option<Timestamp>,
 }
 
@@ -170,7 +170,7 @@ const TLS_FEATURE: Oid<'static> = oid!(1.3.6.1.5.5.7.1.24);
 /// The number 5 in DER, as `status_request` stands in [`TLS_FEATURE`].
 const STATUS_REQUEST: &[u8] = &[2, 1, 5];
 
-/// Why Envoy refuses a certificate as the first of a chain, though it can be read.
+/// Returns the reason why Envoy refuses a certificate as the first of a chain, though it can be read.
 fn unusable(leaf: &[u8]) -> Option<&'static str> {
     let (_, leaf) = X509Certificate::from_der(leaf).ok()?;
     let is_must_staple = |extension: &X509Extension<'_>| {
@@ -190,7 +190,7 @@ fn unusable(leaf: &[u8]) -> Option<&'static str> {
 /// Certificates to trust, in canonical PEM.
 pub(crate) struct Bundle {
     pub(crate) text: Vec<u8>,
-    /// When the first of them ends.
+    /// The end of the certificate that ends first.
     pub(crate) not_after: Option<Timestamp>,
 }
 
@@ -215,7 +215,7 @@ struct Certificates {
     not_after: Option<Timestamp>,
 }
 
-/// Every certificate of a text has to be readable, and there has to be one. Blocks of other kinds do not belong to it.
+/// Reads all certificates of a text. Each has to be readable, and there has to be one. Blocks of other kinds are left out.
 fn certificates(text: &[u8], revocations: Revocations) -> Result<Certificates, String> {
     let mut found = Certificates::default();
     for block in pem::blocks(text) {

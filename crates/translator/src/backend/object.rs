@@ -22,7 +22,7 @@ pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
     /// Whether there can be objects of this kind at all.
     fn is_served(&mut self, object: &ObjectKey) -> bool;
-    /// Where the path of a socket leads after links; none if nobody has looked.
+    /// Returns the target of a socket's path after links; none if it has not been looked up.
     fn socket(&mut self, path: &str) -> Option<Arc<str>>;
 }
 

@@ -38,7 +38,7 @@ const ALIASES: [&str; 3] = ["/proc", "/sys", "/dev"];
 const LONGEST_PATH: usize = 107;
 
 impl OwnPlaces {
-    /// Whether Chancery listens there, however the address is spelled.
+    /// Returns true if Chancery listens there, however the address is spelled.
     pub fn is_own(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         // A connection to the unspecified address reaches this machine (Linux).
@@ -130,7 +130,7 @@ impl OwnPlaces {
     }
 }
 
-/// Whether a label is a number in decimal, octal or hexadecimal digits, as the C library reads addresses (inet_aton(3)).
+/// Returns true if a label is a number in decimal, octal or hexadecimal digits, as the C library reads addresses (inet_aton(3)).
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     match hexadecimal {

@@ -31,7 +31,7 @@ pub(crate) enum Lack {
     Ready,
     /// No Pod that an `XBackend` selects is ready.
     Pod,
-    /// They are addresses to which no backend leads.
+    /// Their addresses are among those to which no backend leads.
     Own,
 }
 

@@ -1,4 +1,4 @@
-//! Tables of what policies close that guard with fields which are not built.
+//! Tables of the objects that policies close because they guard with fields which are not built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -244,7 +244,7 @@ fn place(cx: &mut Cx<'_>, sources: &Sources, object: &ObjectKey) -> Option<Vec<O
     is_ours.then(|| vec![object.clone()])
 }
 
-/// The outcome of a policy at a target that it names. Other controllers say it of their own objects.
+/// The outcome of a policy at a target that it names. Other controllers report it for their own objects.
 fn named(cx: &mut Cx<'_>, sources: &Sources, (policy, is_open): (&Attached, bool), target: &Target) -> Reached {
     let fault = target.fault();
     let target = match Reached::known(target) {
@@ -252,7 +252,7 @@ fn named(cx: &mut Cx<'_>, sources: &Sources, (policy, is_open): (&Attached, bool
         Err(refused) => return refused,
     };
     let Some(ancestors) = place(cx, sources, &target.object) else {
-        // In a cluster what is not there may be on its way, and anybody's.
+        // In a cluster an object that is not there may be on its way, and may belong to another controller.
         let is_missing = sources.base.options.file_mode && !exists(cx, sources, &target.object);
         let standing = if is_missing { Standing::NotFound } else { Standing::Foreign };
         return Reached { target, ancestors: Vec::new(), standing };
@@ -274,7 +274,7 @@ fn exists(cx: &mut Cx<'_>, sources: &Sources, object: &ObjectKey) -> bool {
     }
 }
 
-/// Why a listener or rule that is a target is not there.
+/// Returns the standing of a policy whose target is a listener or rule that is not there; none if it is.
 fn lacks_section(cx: &mut Cx<'_>, sources: &Sources, target: &PolicyTarget) -> Option<Standing> {
     let section = target.section.as_deref()?;
     let object = &target.object;

@@ -41,7 +41,7 @@ pub(super) fn validate(
     }
 }
 
-/// Proxies refused the bundles: who must not come in without a certificate that they vouch for does not come in.
+/// Refuses a listener whose bundle proxies refused: no client comes in without the certificate that it has to have.
 pub(super) fn refuse(listener: &mut ListenerPlan) {
     let text = match &listener.client {
         Some(client) if !listener.is_of_set() => super::refused_by_proxies(&client.bundle),

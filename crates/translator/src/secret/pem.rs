@@ -34,20 +34,20 @@ const MISTAKEN: [(&[u8], &str); 4] = [
     (b"-\0-\0", "it is UTF-16: save it as ASCII or UTF-8"),
 ];
 
-/// A block as it stands in the text.
+/// A block as it is in the text.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'t> {
     /// Its number in the text, from 1.
     pub(super) number: usize,
-    /// What it says that it is, for example `CERTIFICATE`.
+    /// The label of its lines, for example `CERTIFICATE`.
     pub(super) label: &'t str,
     body: &'t [u8],
 }
 
-/// Why a block cannot be read. The words never quote the text.
+/// The reason why a block cannot be read. The words never quote the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// What begins a block has no label, or no five dashes behind it.
+    /// Its BEGIN line has no label, or no five dashes behind it.
     Begin(usize),
     /// It ends before it begins.
     Stray(usize),
@@ -147,7 +147,7 @@ pub(super) fn write(to: &mut Vec<u8>, label: &str, der: &[u8]) {
     line(&[END, label.as_bytes(), DASHES]);
 }
 
-/// What a text without any block of use looks like, if users are known to take such a text for PEM.
+/// Returns a description of a text without a usable block, if users are known to take such a text for PEM.
 pub(super) fn mistaken(text: &[u8]) -> Option<&'static str> {
     let found = MISTAKEN.iter().find(|(start, _)| text.trim_ascii_start().starts_with(start));
     found.map(|(_, words)| *words)

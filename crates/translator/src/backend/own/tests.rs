@@ -12,7 +12,7 @@ fn places(listeners: &[&str]) -> OwnPlaces {
 }
 
 #[test]
-fn address_of_ours_is_known_however_it_is_spelled() {
+fn an_address_of_chancery_is_known_in_each_spelling() {
     let check = |listener: &str, address: &str, port: u16, expected: bool| {
         let own = places(&[listener]).is_own(address.parse().expect("an address"), port);
         assert_eq!(own, expected, "{address} port {port} against {listener}");
@@ -51,7 +51,7 @@ fn name_of_the_loopback_address_is_refused_where_chancery_listens() {
 }
 
 #[test]
-fn socket_is_refused_by_each_spelling_that_leads_to_one_of_ours() {
+fn a_path_to_a_socket_of_chancery_is_refused_in_each_spelling() {
     let places = places(&[]);
     let here = |path: &str, resolved: &str| places.refuses_socket(path, true, Some(resolved));
     let hidden = [
@@ -80,7 +80,7 @@ fn socket_is_refused_by_each_spelling_that_leads_to_one_of_ours() {
     }
     assert_eq!(here("/run/app.sock", "/run/app.sock"), None);
     assert_eq!(here("/stately/app.sock", "/stately/app.sock"), None);
-    assert!(places.refuses_socket("/run/app.sock", true, None).is_some(), "nobody has looked");
+    assert!(places.refuses_socket("/run/app.sock", true, None).is_some(), "it has not been looked up");
     assert!(places.refuses_socket("/run/app.sock", false, None).is_some(), "in a cluster");
 }
 

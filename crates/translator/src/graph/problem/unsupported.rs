@@ -14,7 +14,7 @@ use crate::status::policy::{Reached, Standing};
 /// The number of the first of these problems: policies that are built in part have others.
 const NUMBER: u32 = 1 << 16;
 
-/// The problems of each policy with a target of ours.
+/// The problems of each policy with a target of this controller.
 pub(super) fn problems(
     g: &mut Graph,
     sources: &Sources,
@@ -25,7 +25,7 @@ pub(super) fn problems(
     g.derive("unsupported_policy_problem", reached, move |cx, key, reached: &Arc<Vec<Reached>>| {
         let Some(policy) = cx.get(policies, key).cloned() else { return Vec::new() };
         let mut all = reached.iter();
-        // Of policies that are for others' Gateways and routes others say it.
+        // Other controllers report it for policies of their Gateways and routes.
         let concerns = match reached.is_empty() {
             true => file_mode,
             false => all.any(|one| !one.ancestors.is_empty() || file_mode && one.standing != Standing::Foreign),

@@ -1,4 +1,4 @@
-//! What proxies normalise, path by path.
+//! Paths as proxies normalise them, one by one.
 
 use api::http_route::HttpRouteMatch;
 use serde_json::json;
