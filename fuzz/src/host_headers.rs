@@ -2,16 +2,16 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use chancery::host_header::{Answered, Host};
+use chancery::host_header::{AllowedHosts, Host};
 
-/// One input.
+/// Runs an input.
 pub fn run(data: &[u8]) {
     // A byte that no header has parts the values.
     let mut parts = data.split(|byte| *byte == 0);
     let (host, uri, origin) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     let uri = uri.and_then(|uri| std::str::from_utf8(uri).ok()).filter(|uri| !uri.is_empty());
-    let configured = Answered("admin.example.com".parse().into_iter().collect());
-    for answered in [&Answered::default(), &configured] {
+    let configured = AllowedHosts("admin.example.com".parse().into_iter().collect());
+    for answered in [&AllowedHosts::default(), &configured] {
         if answered.check([host], uri, origin).is_ok() {
             let text = std::str::from_utf8(host).unwrap();
             let (name, _) = Host::with_port(text).unwrap();
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The same judgement in other words.
+/// The same judgement, written otherwise.
 fn is_loopback(text: &str) -> bool {
     let host = match text.strip_prefix('[') {
         Some(rest) => return rest.split(']').next().and_then(|host| host.parse().ok()) == Some(Ipv6Addr::LOCALHOST),

@@ -15,6 +15,7 @@
 
 pub(crate) mod client;
 mod connections;
+mod counters;
 mod port;
 mod proxies;
 mod refusals;
@@ -40,7 +41,7 @@ use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Asking;
-use crate::host_header::{Answered, Host};
+use crate::host_header::{AllowedHosts, Host};
 use crate::telemetry::Log;
 use port::MonitorPort;
 use refusals::Port;
@@ -95,7 +96,7 @@ pub(crate) async fn serve_readers(
         refusals: admin.refusals.clone(),
         routes: for_readers(&admin).with_state(admin),
         keep_alive: true,
-        hosts: Some(Arc::new(Answered(hosts))),
+        hosts: Some(Arc::new(AllowedHosts(hosts))),
     };
     port.serve(address, stop).await
 }

@@ -1,7 +1,7 @@
-//! Which requests a loopback port answers: those whose `Host` and `Origin` no page from elsewhere can send.
+//! The requests that a loopback port answers: those whose `Host` and `Origin` no page from elsewhere can send.
 //!
 //! A browser on this machine sends a page's requests to any address. A page whose own name resolves to 127.0.0.1 for a moment (DNS rebinding)
-//! may even read the answers, and its requests carry that name in `Host`. So only names that nobody else can own are answered.
+//! may even read the answers, and its requests carry that name in `Host`. So only names that no other site can own are answered.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,7 +22,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// Whether it is `localhost`, in 127.0.0.0/8 or `::1`.
+    /// Returns true for `localhost`, addresses in 127.0.0.0/8, and `::1`.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         match self {
@@ -81,16 +81,16 @@ fn port(text: &str) -> Option<Option<u16>> {
     is_number.then(|| digits.parse().ok().map(Some)).flatten()
 }
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum HostRefusal {
     /// `Host`, or the host of the request's URI, is missing, several, malformed or none that is answered.
     Host,
     /// `Origin` is not the host that is asked.
     Origin,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for HostRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Host => {
@@ -103,38 +103,38 @@ impl fmt::Display for Refused {
 
 /// The hosts that are answered in addition to loopback.
 #[derive(Debug, Clone, Default)]
-pub struct Answered(pub Vec<Host>);
+pub struct AllowedHosts(pub Vec<Host>);
 
-impl Answered {
+impl AllowedHosts {
     /// Checks the values of all `Host` headers, the host of an absolute request URI, and the values of all `Origin` headers.
     ///
     /// # Errors
-    /// Why the request is to be refused.
+    /// The request is to be refused, for this reason.
     pub fn check<'h>(
         &self,
         hosts: impl IntoIterator<Item = &'h [u8]>,
         uri: Option<&str>,
         origins: impl IntoIterator<Item = &'h [u8]>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), HostRefusal> {
         let mut hosts = hosts.into_iter();
-        let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refused::Host) };
-        let host = std::str::from_utf8(host).ok().and_then(Host::with_port).ok_or(Refused::Host)?;
-        let named = uri.map_or(Some(host.clone()), Host::with_port).ok_or(Refused::Host)?;
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(HostRefusal::Host) };
+        let host = std::str::from_utf8(host).ok().and_then(Host::with_port).ok_or(HostRefusal::Host)?;
+        let named = uri.map_or(Some(host.clone()), Host::with_port).ok_or(HostRefusal::Host)?;
         let answered = |host: &Host| host.is_loopback() || self.0.contains(host);
         // RFC 9112, 3.2.2: the URI counts where it names a host. Where the two differ, one of them was put in by another.
         if !answered(&host.0) || named.0 != host.0 {
-            return Err(Refused::Host);
+            return Err(HostRefusal::Host);
         }
         let mut origins = origins.into_iter();
         match (origins.next(), origins.next()) {
             (None, None) => Ok(()),
             (Some(origin), None) if is_same(origin, &host) => Ok(()),
-            _ => Err(Refused::Origin),
+            _ => Err(HostRefusal::Origin),
         }
     }
 }
 
-/// Whether an origin (RFC 6454, 6.2) is this host and port; a port that is not written is that of the origin's scheme.
+/// Returns true if an origin (RFC 6454, 6.2) is this host and port; a port that is not written is that of the origin's scheme.
 fn is_same(origin: &[u8], (host, port): &(Host, Option<u16>)) -> bool {
     let split = std::str::from_utf8(origin).ok().and_then(|text| text.split_once("://"));
     let Some((scheme, rest)) = split else { return false };

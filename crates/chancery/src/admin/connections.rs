@@ -17,20 +17,20 @@ const MAX_ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// All connections of one port.
 #[derive(Debug, Clone)]
-pub(super) struct Connections(Arc<Mutex<Open>>);
+pub(super) struct Connections(Arc<Mutex<OpenConnections>>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnections {
     most: usize,
     next: u64,
-    open: BTreeMap<u64, (Source, Arc<Life>)>,
+    open: BTreeMap<u64, (SourceNetwork, Arc<Life>)>,
 }
 
-/// Where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that one owner has.
+/// The source of a connection: an IPv4 address, or the 64 bits of an IPv6 address that one owner has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Source(u128);
+struct SourceNetwork(u128);
 
-impl From<IpAddr> for Source {
+impl From<IpAddr> for SourceNetwork {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(address.to_ipv6_mapped().to_bits()),
@@ -87,28 +87,28 @@ impl Life {
     }
 }
 
-/// One connection's place; leaving it frees the place.
+/// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     connections: Connections,
     number: u64,
     pub(super) life: Arc<Life>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.connections.lock().open.remove(&self.number);
     }
 }
 
 impl Connections {
-    /// No connection, and room for so many.
+    /// Returns a table without connections, for this many.
     pub(super) fn new(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(Open { most, next: 0, open: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(OpenConnections { most, next: 0, open: BTreeMap::new() })))
     }
 
     /// A place for a connection from this address; true if another one had to go for it.
-    pub(super) fn enter(&self, from: IpAddr) -> (Place, bool) {
+    pub(super) fn enter(&self, from: IpAddr) -> (ConnectionPlace, bool) {
         let mut open = self.lock();
         let evicts = open.open.len() >= open.most;
         if evicts {
@@ -118,7 +118,7 @@ impl Connections {
         open.next += 1;
         open.open.insert(number, (from.into(), Arc::clone(&life)));
         drop(open);
-        (Place { connections: self.clone(), number, life }, evicts)
+        (ConnectionPlace { connections: self.clone(), number, life }, evicts)
     }
 
     /// Closes the longest idle connection, because descriptors are short; true if there was one.
@@ -126,22 +126,22 @@ impl Connections {
         self.lock().evict()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         // Each change is one step: a panic of another task leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Closes, of the source that has most connections, the one that has been idle longest.
     ///
     /// So a flood of one source closes its own connections, and a probe from elsewhere is answered.
     fn evict(&mut self) -> bool {
-        let mut counts: BTreeMap<Source, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<SourceNetwork, usize> = BTreeMap::new();
         for (source, _) in self.open.values() {
             *counts.entry(*source).or_default() += 1;
         }
-        let count = |source: &Source| std::cmp::Reverse(counts.get(source).copied().unwrap_or_default());
+        let count = |source: &SourceNetwork| std::cmp::Reverse(counts.get(source).copied().unwrap_or_default());
         let first = self.open.iter().min_by_key(|(_, (source, life))| (count(source), life.rank()));
         let Some(number) = first.map(|(number, _)| *number) else { return false };
         if let Some((_, life)) = self.open.remove(&number) {

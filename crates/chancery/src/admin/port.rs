@@ -22,17 +22,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::connections::{Connections, Life, MAX_CONNECTIONS, Place};
+use super::connections::{ConnectionPlace, Connections, Life, MAX_CONNECTIONS};
 use super::refusals::{Port, Reason, Refusals};
-use crate::host_header::{Answered, Refused};
+use crate::host_header::{AllowedHosts, HostRefusal};
 
-/// How long a request's head may take, from the connection or the answer before it on.
+/// Longest time for a request's head, from the connection or the answer before it on.
 const MAX_HEAD_TIME: Duration = Duration::from_secs(5);
 
 /// The largest head of a request in bytes: monitors send some hundred.
 const MAX_HEAD: usize = 16 << 10;
 
-/// How long a client may take none of its answer.
+/// Longest time in which a client takes nothing of its answer.
 const MAX_UNTAKEN: Duration = Duration::from_secs(10);
 
 /// Pause after a connection could not be accepted, for want of descriptors as a rule.
@@ -48,7 +48,7 @@ pub(super) struct MonitorPort {
     /// Further requests on a connection are answered.
     pub(super) keep_alive: bool,
     /// The hosts that a request may name; any without.
-    pub(super) hosts: Option<Arc<Answered>>,
+    pub(super) hosts: Option<Arc<AllowedHosts>>,
     pub(super) refusals: Refusals,
 }
 
@@ -93,7 +93,7 @@ impl MonitorPort {
         }
     }
 
-    async fn connection(self, stream: TcpStream, place: Place) {
+    async fn connection(self, stream: TcpStream, place: ConnectionPlace) {
         let life = Arc::clone(&place.life);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(MAX_HEAD_TIME);
@@ -124,14 +124,14 @@ impl MonitorPort {
         }
     }
 
-    fn check<B>(&self, request: &Request<B>) -> Result<(), Refused> {
+    fn check<B>(&self, request: &Request<B>) -> Result<(), HostRefusal> {
         let Some(hosts) = &self.hosts else { return Ok(()) };
         let values = |name| request.headers().get_all(name).iter().map(HeaderValue::as_bytes);
         let uri = request.uri().authority().map(axum::http::uri::Authority::as_str);
         hosts.check(values(header::HOST), uri, values(header::ORIGIN)).inspect_err(|refused| {
             let reason = match refused {
-                Refused::Host => Reason::Host,
-                Refused::Origin => Reason::Origin,
+                HostRefusal::Host => Reason::Host,
+                HostRefusal::Origin => Reason::Origin,
             };
             self.refusals.note(self.port, reason);
         })
@@ -139,10 +139,10 @@ impl MonitorPort {
 }
 
 /// The answer to a request that is refused. A connection that misses its host once does so again.
-fn refusal(refused: Refused) -> Response {
+fn refusal(refused: HostRefusal) -> Response {
     let status = match refused {
-        Refused::Host => StatusCode::MISDIRECTED_REQUEST,
-        Refused::Origin => StatusCode::FORBIDDEN,
+        HostRefusal::Host => StatusCode::MISDIRECTED_REQUEST,
+        HostRefusal::Origin => StatusCode::FORBIDDEN,
     };
     (status, [(header::CONNECTION, "close")], format!("{refused}\n")).into_response()
 }
@@ -162,7 +162,7 @@ fn is_of_client(error: &io::Error) -> bool {
     )
 }
 
-/// Why a connection ended; `None` where its client ended it.
+/// Returns the reason why a connection ended; `None` where its client ended it.
 fn reason(error: &hyper::Error) -> Option<Reason> {
     let is_untaken = || {
         let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());

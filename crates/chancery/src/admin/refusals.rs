@@ -1,11 +1,12 @@
 //! Counts and logs what the monitoring ports refuse, by port and reason.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::warn;
+
+use super::counters;
 
 /// At most one line in the log for each port and reason within this time.
 const LOG_PAUSE: Duration = Duration::from_mins(1);
@@ -17,7 +18,7 @@ pub(super) enum Port {
     Admin,
 }
 
-/// Why a connection was closed or a request refused.
+/// The reason why a connection was closed or a request refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     Evicted,
@@ -81,21 +82,13 @@ impl Refusals {
 
     /// Adds the family to an OpenMetrics text, before its end mark.
     pub(super) fn add_to(&self, text: &mut String) {
-        let end = "# EOF\n";
-        if text.ends_with(end) {
-            text.truncate(text.len() - end.len());
-        }
-        let name = "chancery_monitor_refusals";
-        text.push_str(&format!(
-            "# HELP {name} Connections closed and requests refused at --health-listen and --admin-listen.\n# TYPE {name} counter\n"
-        ));
-        for ((_, port), row) in PORTS.iter().zip(self.0.iter()) {
-            for ((_, reason, _), counter) in REASONS.iter().zip(row) {
-                let count = counter.count.load(Ordering::Relaxed);
-                let _infallible = writeln!(text, "{name}_total{{port=\"{port}\",reason=\"{reason}\"}} {count}");
-            }
-        }
-        text.push_str(end);
+        let help = "Connections closed and requests refused at --health-listen and --admin-listen";
+        let series = PORTS.iter().zip(self.0.iter()).flat_map(|((_, port), row)| {
+            REASONS.iter().zip(row).map(move |((_, reason, _), counter)| {
+                (format!("port=\"{port}\",reason=\"{reason}\""), counter.count.load(Ordering::Relaxed))
+            })
+        });
+        counters::add(text, ("chancery_monitor_refusals", help), series);
     }
 }
 

@@ -1,22 +1,14 @@
-//! The metric of what the xDS server refuses its clients, by reason.
-
-use std::fmt::Write as _;
+//! The metric of the xDS server's refusals, by reason.
 
 use xds::RefusalReason;
 
+use super::counters;
+
 /// Adds the family to an OpenMetrics text, before its end mark.
 pub(super) fn add_to(text: &mut String, refusals: &[(RefusalReason, u64)]) {
-    let end = "# EOF\n";
-    if text.ends_with(end) {
-        text.truncate(text.len() - end.len());
-    }
-    let name = "chancery_xds_refusals";
     let help = "Connections, streams and requests of xDS clients that were refused, ended or slowed down";
-    let _infallible = write!(text, "# HELP {name} {help}.\n# TYPE {name} counter\n");
-    for (reason, count) in refusals {
-        let _infallible = writeln!(text, "{name}_total{{reason=\"{}\"}} {count}", reason.as_str());
-    }
-    text.push_str(end);
+    let series = refusals.iter().map(|(reason, count)| (format!("reason=\"{}\"", reason.as_str()), *count));
+    counters::add(text, ("chancery_xds_refusals", help), series);
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn check(host: &[&str], uri: Option<&str>, origin: &[&str]) -> Result<(), Refused> {
-    let answered = Answered(vec!["Admin.Example.com".parse().unwrap(), "10.0.0.7".parse().unwrap()]);
+fn check(host: &[&str], uri: Option<&str>, origin: &[&str]) -> Result<(), HostRefusal> {
+    let answered = AllowedHosts(vec!["Admin.Example.com".parse().unwrap(), "10.0.0.7".parse().unwrap()]);
     answered.check(host.iter().map(|text| text.as_bytes()), uri, origin.iter().map(|text| text.as_bytes()))
 }
 
@@ -66,13 +66,13 @@ fn other_and_malformed_hosts_are_refused() {
         "löcalhost",
     ];
     for host in hosts {
-        assert_eq!(check(&[host], None, &[]), Err(Refused::Host), "{host}");
-        assert_eq!(check(&["localhost"], Some(host), &[]), Err(Refused::Host), "{host}");
+        assert_eq!(check(&[host], None, &[]), Err(HostRefusal::Host), "{host}");
+        assert_eq!(check(&["localhost"], Some(host), &[]), Err(HostRefusal::Host), "{host}");
     }
-    assert_eq!(check(&[], None, &[]), Err(Refused::Host));
-    assert_eq!(check(&["localhost", "localhost"], None, &[]), Err(Refused::Host));
-    assert_eq!(check(&["evil.example"], Some("localhost"), &[]), Err(Refused::Host));
-    assert_eq!(check(&["127.0.0.1"], Some("localhost"), &[]), Err(Refused::Host));
+    assert_eq!(check(&[], None, &[]), Err(HostRefusal::Host));
+    assert_eq!(check(&["localhost", "localhost"], None, &[]), Err(HostRefusal::Host));
+    assert_eq!(check(&["evil.example"], Some("localhost"), &[]), Err(HostRefusal::Host));
+    assert_eq!(check(&["127.0.0.1"], Some("localhost"), &[]), Err(HostRefusal::Host));
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn an_origin_is_the_host_or_refused() {
         "http://",
     ];
     for origin in refused {
-        assert_eq!(check(&["localhost:8082"], None, &[origin]), Err(Refused::Origin), "{origin}");
+        assert_eq!(check(&["localhost:8082"], None, &[origin]), Err(HostRefusal::Origin), "{origin}");
     }
-    assert_eq!(check(&["localhost:8082"], None, &["http://localhost:8082"; 2]), Err(Refused::Origin));
+    assert_eq!(check(&["localhost:8082"], None, &["http://localhost:8082"; 2]), Err(HostRefusal::Origin));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn hosts_of_the_command_line_have_no_port() {
 proptest! {
     #[test]
     fn an_answered_host_is_one_of_a_few_spellings(text in "[-_.:@\\[\\]%/ a-z0-9]{0,24}|127(\\.[0-9]{1,3}){0,3}(:[0-9]{0,6})?") {
-        if Answered::default().check([text.as_bytes()], None, []).is_ok() {
+        if AllowedHosts::default().check([text.as_bytes()], None, []).is_ok() {
             let host = text.rsplit_once(':').filter(|_| !text.ends_with(']')).map_or(&*text, |(host, _)| host);
             let is_address = host.parse::<Ipv4Addr>().is_ok_and(|address| address.octets()[0] == 127);
             prop_assert!(is_address || host.trim_end_matches('.') == "localhost" || host.starts_with('['), "{text}");

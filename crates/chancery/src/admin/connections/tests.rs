@@ -1,4 +1,4 @@
-//! Places of a port, and who loses one.
+//! Places of a port, and the connections that lose theirs.
 
 use std::net::Ipv4Addr;
 
@@ -8,11 +8,11 @@ fn address(last: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, last).into()
 }
 
-fn is_closed(place: &Place) -> bool {
+fn is_closed(place: &ConnectionPlace) -> bool {
     place.life.close.is_cancelled()
 }
 
-fn enter(connections: &Connections, last: u8) -> Place {
+fn enter(connections: &Connections, last: u8) -> ConnectionPlace {
     connections.enter(address(last)).0
 }
 
@@ -29,7 +29,7 @@ fn the_longest_idle_connection_goes_first() {
 }
 
 #[test]
-fn one_that_is_being_answered_goes_after_all_idle_ones() {
+fn a_connection_that_is_being_answered_goes_after_all_idle_ones() {
     let connections = Connections::new(2);
     let places = [1, 1].map(|source| enter(&connections, source));
     places[0].life.set_answering(true);
@@ -44,7 +44,7 @@ fn one_that_is_being_answered_goes_after_all_idle_ones() {
 fn a_flood_of_one_source_closes_its_own_connections() {
     let connections = Connections::new(4);
     let probe = enter(&connections, 9);
-    let flood: Vec<Place> = (0..100).map(|_| enter(&connections, 1)).collect();
+    let flood: Vec<ConnectionPlace> = (0..100).map(|_| enter(&connections, 1)).collect();
     assert!(!is_closed(&probe));
     assert_eq!(flood.iter().filter(|place| !is_closed(place)).count(), 3);
     assert!(connections.lock().open.len() <= 4);
@@ -63,7 +63,7 @@ fn a_place_is_free_when_its_connection_ends() {
 
 #[test]
 fn the_addresses_of_one_ipv6_network_are_one_source() {
-    let source = |text: &str| Source::from(text.parse::<IpAddr>().unwrap());
+    let source = |text: &str| SourceNetwork::from(text.parse::<IpAddr>().unwrap());
     assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:1"));
     assert_ne!(source("2001:db8:0:1::1"), source("2001:db8::1"));
     assert_eq!(source("::ffff:10.0.0.1"), source("10.0.0.1"));
