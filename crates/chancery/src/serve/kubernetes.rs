@@ -12,7 +12,7 @@ mod statuses;
 mod tests;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,8 +44,8 @@ use identity::{Accounts, TrustDomain};
 /// For whom the tokens of proxies are.
 const AUDIENCE: &str = "chancery";
 
-/// Where xDS is served, unless the command line says otherwise.
-const XDS_ADDRESS: &str = "0.0.0.0:18000";
+/// The address of xDS in a cluster, unless the command line has another.
+pub(super) const XDS_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 18_000);
 
 /// Proxies of a replica that is gone come to another within some seconds, and what replicas say is heard at once.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -166,7 +166,7 @@ impl Cluster {
             announce,
             trust_domain: self.trust_domain.clone(),
         };
-        let address = address.map_or_else(|| XDS_ADDRESS.parse().context("the usual address of xDS"), Ok)?;
+        let address = address.unwrap_or(XDS_ADDRESS);
         let serving = certificates.serve((around.server.clone(), address, gate), listening, around.stop.clone());
         tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
         self.proxies(tasks, around, (address.port(), authorities, leading));

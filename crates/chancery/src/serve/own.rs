@@ -1,6 +1,5 @@
 //! The places of Chancery's own that no backend leads to: its folders and the addresses at which it listens.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +10,16 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use translator::OwnPlaces;
 
+use super::kubernetes::XDS_ADDRESS;
 use crate::cli::RunArgs;
 use crate::core::Input;
 
-/// How often links on the way to sockets and the addresses of the machine are looked at: some system calls each.
+/// Time between two looks at the links on the way to sockets and at the addresses of the machine: some system calls each.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Where xDS is served in a cluster unless something else is asked for.
-const XDS_OF_CLUSTER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 18_000);
 
 /// Returns the places as the command line names them. Ports that the system chooses are not known yet.
 pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: bool) -> OwnPlaces {
-    let xds = args.xds_listen.or(of_cluster.then_some(XDS_OF_CLUSTER));
+    let xds = args.xds_listen.or(of_cluster.then_some(XDS_ADDRESS));
     OwnPlaces {
         folders: by_each_name(layout.folders().into_iter().chain([state])),
         socket_roots: by_each_name(args.backend_sockets.iter().map(PathBuf::as_path)),
@@ -38,7 +35,7 @@ fn by_each_name<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
     names.filter_map(Result::ok).collect()
 }
 
-/// Reports what of the places changes, and where the sockets that `Backend`s name lead, until `stop`.
+/// Reports changes of the places, and the targets of the sockets that `Backend`s name, until `stop`.
 pub(super) async fn follow(
     mut places: OwnPlaces,
     sockets: SocketPaths,
