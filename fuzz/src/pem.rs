@@ -2,7 +2,7 @@
 
 use translator::fuzzing::{bundle, pair};
 
-/// One input: a chain and a key, parted by a byte that neither has.
+/// Runs an input: a chain and a key, parted by a byte that neither has.
 pub fn run(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == 0xff);
     let (chain, key) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

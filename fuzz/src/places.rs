@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use translator::OwnPlaces;
 use translator::fuzzing::takes_socket;
 
-/// One input: a path, where it leads behind a zero, and an address in the last 18 bytes.
+/// Runs an input: a path, its target behind a zero, and an address in the last 18 bytes.
 pub fn run(data: &[u8]) {
     let places = OwnPlaces {
         folders: vec!["/state".into()],
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == 0).map(String::from_utf8_lossy);
     let (path, leads) = (parts.next().unwrap_or_default(), parts.next());
     if takes_socket(&places, &path, leads.as_deref()) {
-        let leads = leads.unwrap_or_else(|| panic!("{path:?} is taken though nobody looked"));
+        let leads = leads.unwrap_or_else(|| panic!("{path:?} is taken without a target"));
         for path in [&path, &leads] {
             assert!(path.starts_with('/') && path.len() <= 107 && !path.contains('\0'), "{path:?}");
             let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();

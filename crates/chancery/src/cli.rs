@@ -61,7 +61,7 @@ enum Verb {
     },
 }
 
-/// Which links in folders are followed.
+/// The links in folders that are followed.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct LinkArgs {
     /// Follow symbolic links that lead out of the folders that are read: problems may then show lines of any file that Chancery can read. Without it such a
@@ -71,7 +71,7 @@ pub(crate) struct LinkArgs {
 }
 
 impl LinkArgs {
-    /// What is followed.
+    /// Returns the links that are followed.
     pub(crate) fn links(self) -> Links {
         Links::follow(self.follow_links)
     }

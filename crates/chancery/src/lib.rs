@@ -2,7 +2,7 @@
 //!
 //! [`cli`] has the verbs; `serve` is the wiring of `run`, read top to bottom it is the picture in ARCHITECTURE.md; `core` is the one
 //! thread that owns the graph; [`publish`] turns its changes into bytes; `admin` answers those who ask,
-//! [`host_header`] says which of their requests; `offline` does what needs no process.
+//! [`host_header`] decides which of their requests; `memory` says how much the process may use; `offline` does what needs no process.
 
 mod admin;
 pub mod cli;

@@ -36,8 +36,8 @@ pub(crate) struct Offline {
 const STDIN: &str = "<stdin>";
 
 impl Offline {
-    /// Reads files and folders (`-` is standard input) and translates them; `policies`: what becomes of those that are not supported. What is wrong inside them is a problem; an error is
-    /// only a path that cannot be read at all.
+    /// Reads files and folders (`-` is standard input) and translates them; `policies`: the treatment of those that are not supported. What is
+    /// wrong inside them is a problem; an error is only a path that cannot be read at all.
     pub(crate) fn load(
         paths: &[PathBuf],
         (links, policies): (Links, Option<UnsupportedPolicies>),

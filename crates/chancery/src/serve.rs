@@ -138,7 +138,7 @@ fn state_folder(args: &RunArgs, sources: &Sources) -> anyhow::Result<(PathBuf, S
     Ok((state, lock, layout))
 }
 
-/// Ends all parts but the core, which is told that nothing more comes.
+/// Ends all parts but the core, which gets the end of its inputs.
 async fn end_all(
     server: xds::Server,
     ended: Vec<oneshot::Receiver<Infallible>>,
@@ -212,7 +212,7 @@ fn people(
     }
 }
 
-/// One socket per Gateway, and perhaps an address for all, which joins the places of our own.
+/// Opens a socket per Gateway, and perhaps an address for all, which joins Chancery's own places.
 fn listen(
     tasks: &mut Tasks,
     args: &RunArgs,
@@ -413,8 +413,8 @@ fn envoy_options(args: &RunArgs) -> anyhow::Result<envoy::Options> {
     Ok(envoy::Options { ipv6: TcpListener::bind("[::]:0").is_ok(), access_log })
 }
 
-/// Where Envoy may be: as named, next to this program, in the `.tools` folder of the project that it was built in, or on `PATH`. Never in
-/// the current folder, where another user may have put one.
+/// The places where Envoy may be: as named, next to this program, in the `.tools` folder of the project that it was built in, or on `PATH`.
+/// Never in the current folder, where another user may have put one.
 fn search(args: &RunArgs) -> EnvoySearch {
     let binary = std::env::current_exe().unwrap_or_default();
     let next_to_it = binary.parent().map(|folder| folder.join("envoy"));

@@ -31,7 +31,7 @@ enum Word {
 }
 
 impl PowerArgs {
-    /// As the translator takes it.
+    /// Returns the powers as the translator takes them.
     pub(crate) fn powers(&self) -> Powers {
         let power = |word: &Word| match word {
             Word::Files => Power::Files,

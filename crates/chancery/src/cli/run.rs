@@ -204,7 +204,7 @@ pub(crate) struct XdsTls {
     pub(crate) xds_trust_domain: Option<String>,
 }
 
-/// What `--xds-listen` grants without TLS.
+/// Grants of `--xds-listen` without TLS.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct InsecureXds {
     /// Serve clients of `--xds-listen` without TLS that bring no token: each names its Gateway itself (`node.cluster`), so that every user of

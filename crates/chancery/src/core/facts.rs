@@ -392,7 +392,7 @@ impl Core {
         true
     }
 
-    /// Notes that a secret was refused; true if that is news. Of content that was published before it is late.
+    /// Notes that a secret was refused; true if that is a change. A refusal of earlier content comes too late.
     fn refused_secret(&mut self, key: FactKey, version: Version, refusal: SecretRefusal) -> bool {
         if self.secrets.get(&key) != Some(&version) {
             return false;

@@ -388,7 +388,7 @@ impl Replicas {
         ((!words.is_empty()).then(|| words.join("; ").into()), taken)
     }
 
-    /// Whether proxies have a content before a secret that is refused: where those of one replica have none, all have to do without.
+    /// Returns true if proxies have a content before a secret that is refused: where those of one replica have none, all have to do without.
     fn has_previous(&self, fleet: &str, named: &str) -> bool {
         !self.all(fleet).any(|(said, there)| there && said.lacking.contains(named))
     }
@@ -489,10 +489,8 @@ impl Core {
             None => graph.remove(tables.route_refusals, &key),
         }
     }
-}
 
-impl Core {
-    /// Of a secret that is not published here there is nothing to note.
+    /// Sets or removes the refusal of a secret; true if that is a change. A secret that is not published here has none.
     fn set_secret_refusal(&mut self, key: FactKey, refusal: Option<SecretRefusal>) -> bool {
         let is_published = self.secrets.contains_key(&key);
         let (store, graph) = self.translator.store();

@@ -48,7 +48,7 @@ pub(super) fn run(running: &Running, args: &ConfigArgs) -> anyhow::Result<Outcom
     Ok(Outcome::Fine)
 }
 
-/// Stands in place of the token that a proxy sends with its xDS calls: Envoy hides private keys, and knows nothing of this secret.
+/// Replaces the token that a proxy sends with its xDS calls: Envoy hides private keys, and does not know that this is a secret.
 const REDACTED: &str = "[redacted]";
 
 /// Hides the values of all `initial_metadata` (`envoy.config.core.v3.GrpcService`).

@@ -27,7 +27,7 @@ mod tests;
 /// The label of a Secret that is ours.
 const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "chancery");
 
-/// The trust domain of certificates that an authority of ours signs for proxies.
+/// The trust domain of certificates that Chancery's own authority signs for proxies.
 pub(crate) const TRUST_DOMAIN: &str = "cluster.local";
 
 /// Clocks may differ by this much.
@@ -68,7 +68,7 @@ pub(crate) struct Authority {
     signer: Pair,
     /// Certificates as PEM.
     pub(crate) trusted: String,
-    /// Chancery made it, and it signs for nobody else.
+    /// Chancery made it, and it signs for Chancery's proxies only.
     pub(crate) is_ours: bool,
 }
 

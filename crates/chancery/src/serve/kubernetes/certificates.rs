@@ -30,7 +30,7 @@ pub(super) struct Certificates {
     pub(super) terms: Terms,
     /// Told whom proxies shall trust, as PEM.
     pub(super) announce: watch::Sender<Arc<str>>,
-    /// Told whose authority it is.
+    /// Notified of whether Chancery made the authority.
     pub(super) trust_domain: TrustDomain,
 }
 
@@ -55,7 +55,7 @@ impl Certificates {
                 Ok(None) => LOOK_AGAIN,
                 Ok(Some(new)) => {
                     let pem = pem(&new);
-                    // Before anybody is believed because of it.
+                    // Before a certificate of it can be accepted.
                     self.trust_domain.set(new.authority.is_ours);
                     match &tls {
                         Some(tls) => tls.replace(&pem)?,

@@ -101,7 +101,7 @@ impl Accounts {
 /// The trust domain whose certificates name Gateways. A clone is the same.
 #[derive(Clone)]
 pub(super) struct TrustDomain {
-    /// Of an authority from elsewhere (`--xds-trust-domain`).
+    /// The domain of an authority from elsewhere (`--xds-trust-domain`).
     elsewhere: Option<Arc<str>>,
     /// The authority is one that Chancery made.
     is_ours: Arc<AtomicBool>,
@@ -132,10 +132,10 @@ impl TrustDomain {
     }
 }
 
-/// Without a domain each certificate of an authority from elsewhere, whoever it was signed for, could name any Gateway.
+/// Without a domain each certificate of an authority from elsewhere could name any Gateway, also one that was signed for another purpose.
 const NO_DOMAIN: &str = "the authority is not Chancery's own: --xds-trust-domain has to say in which trust domain its certificates name Gateways";
 
-/// Lets in who has a token for this audience, or a certificate of the authority that names a Gateway.
+/// Admits clients with a token for this audience, or with a certificate of the authority that names a Gateway.
 pub(super) fn gate(
     (client, presence): (Client, Presence),
     audience: &str,
@@ -149,11 +149,11 @@ pub(super) fn gate(
     Gate::with_tokens(Arc::new(fleets_of), limits, Arc::new(reviews))
 }
 
-/// Asks the API server, and hears of Pods that go.
+/// Asks the API server about tokens, and is notified of Pods that go.
 struct Reviews(TokenReviewer, Presence);
 
 impl Reviews {
-    /// What says that the Pod of a user's token is gone.
+    /// Returns the signal that the Pod of a user's token is gone.
     fn revoked(&self, user: &str, pod: &BoundPod) -> Option<Revoked> {
         let (namespace, _) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
         let pod = PodId { namespace: namespace.into(), name: Arc::clone(&pod.name), uid: pod.uid.clone()? };

@@ -117,7 +117,7 @@ fn a_certificate_of_an_authority_from_elsewhere_names_a_gateway_in_its_trust_dom
     let (ours, theirs) = ("spiffe://cluster.local/default/edge", "spiffe://example.org/default/edge");
     let none = TrustDomain::new(None);
     for name in [ours, theirs, "edge.default"] {
-        assert_eq!(named(&none, name), None, "{name}: nobody has said which domain it is");
+        assert_eq!(named(&none, name), None, "{name}: no domain is configured");
     }
     none.set(true);
     assert_eq!(named(&none, ours).as_deref(), Some("default/edge"));
