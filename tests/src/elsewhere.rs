@@ -1,4 +1,4 @@
-//! An Envoy that somebody else started: it gets its configuration over TLS, by its certificate. And a Chancery for such.
+//! An Envoy that Chancery did not start: over TLS by its certificate, over a socket by its token, or without TLS. And a Chancery for such.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -140,6 +140,14 @@ impl Drop for Elsewhere {
     }
 }
 
+/// The bootstrap of an Envoy that asks a port of loopback without TLS. Its admin interface listens on a socket in this folder. `node` is YAML
+/// (`{id: far, cluster: default/edge}`), and `headers` are items of `initial_metadata`.
+pub fn cleartext(folder: &Path, node: &str, port: u16, headers: &str) -> String {
+    let admin = folder.join("admin.sock").display().to_string();
+    let bootstrap = of_port(node, "DELTA_GRPC", (port, headers));
+    format!("{bootstrap}admin: {{ address: {{ pipe: {{ path: {admin:?}, mode: 384 }} }} }}\n")
+}
+
 fn bootstrap(folder: &Path, way: &Way<'_>) -> anyhow::Result<String> {
     let Way { gateway, api, port, own, trusted } = way;
     let trusted: String = trusted.iter().map(|pair| &*pair.certificate).collect();
@@ -149,9 +157,28 @@ fn bootstrap(folder: &Path, way: &Way<'_>) -> anyhow::Result<String> {
     };
     let (certificate, key) = (file("client.crt", &own.certificate)?, file("client.key", &own.key)?);
     let trusted = file("trusted.crt", &trusted)?;
-    Ok(format!(
+    let node = format!("{{id: far, cluster: {gateway}}}");
+    let tls = format!(
+        r#"    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        sni: chancery.example
+        common_tls_context:
+          tls_certificates: [{{ certificate_chain: {{ filename: {certificate} }}, private_key: {{ filename: {key} }} }}]
+          validation_context:
+            trusted_ca: {{ filename: {trusted} }}
+            match_typed_subject_alt_names: [{{ san_type: DNS, matcher: {{ exact: chancery.example }} }}]
+"#
+    );
+    Ok(of_port(&node, api, (*port, "")) + &tls)
+}
+
+/// A bootstrap that asks a port of loopback. It ends in the cluster of that, to which more fields can be added.
+fn of_port(node: &str, api: &str, (port, headers): (u16, &str)) -> String {
+    format!(
         r#"
-node: {{ id: far, cluster: {gateway} }}
+node: {node}
 dynamic_resources:
   ads_config:
     api_type: {api}
@@ -161,6 +188,7 @@ dynamic_resources:
     - envoy_grpc:
         cluster_name: xds
         retry_policy: {{ retry_back_off: {{ base_interval: 0.1s, max_interval: 1s }} }}
+      initial_metadata: [{headers}]
   cds_config: {{ ads: {{}}, resource_api_version: V3 }}
   lds_config: {{ ads: {{}}, resource_api_version: V3 }}
 static_resources:
@@ -175,16 +203,6 @@ static_resources:
       cluster_name: xds
       endpoints:
       - lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }} }} }}]
-    transport_socket:
-      name: envoy.transport_sockets.tls
-      typed_config:
-        "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
-        sni: chancery.example
-        common_tls_context:
-          tls_certificates: [{{ certificate_chain: {{ filename: {certificate} }}, private_key: {{ filename: {key} }} }}]
-          validation_context:
-            trusted_ca: {{ filename: {trusted} }}
-            match_typed_subject_alt_names: [{{ san_type: DNS, matcher: {{ exact: chancery.example }} }}]
 "#
-    ))
+    )
 }

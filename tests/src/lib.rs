@@ -8,8 +8,9 @@
 //! | [`backend`] | small HTTP servers that answer with their name |
 //! | [`client`] | requests, in cleartext and over TLS |
 //! | [`datagrams`] | UDP servers that answer with their name, and clients |
-//! | [`elsewhere`] | an Envoy that somebody else started, over TLS |
+//! | [`elsewhere`] | an Envoy that Chancery did not start |
 //! | [`grpc`] | gRPC servers that answer with their name, and calls |
+//! | [`http2`] | frames of clients that break the rules |
 //! | [`inputs`] | the fuzz targets as ordinary tests: inputs that are the same each time |
 //! | [`objects`] | Gateway API objects as YAML text |
 //! | [`ports`] | ports that no other test gets |
@@ -27,6 +28,7 @@ pub mod collector;
 pub mod datagrams;
 pub mod elsewhere;
 pub mod grpc;
+pub mod http2;
 pub mod inputs;
 pub mod names;
 pub mod namespace;

@@ -137,6 +137,17 @@ impl Running {
         Ok(Pid::from_raw(i32::try_from(child.id())?))
     }
 
+    /// A figure of Chancery's memory in bytes, by its name in `/proc/<pid>/status` (proc(5)): `VmRSS` is in use, `VmHWM` was the peak.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn memory(&self, figure: &str) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
+        let kibibytes: u64 = line.context("no such figure")?.trim().trim_end_matches(" kB").parse()?;
+        Ok(kibibytes << 10)
+    }
+
     /// Ends Chancery with -9; its Envoys go on.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::client::get;
-use tests::elsewhere::Elsewhere;
+use tests::elsewhere::{Elsewhere, cleartext};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
@@ -165,27 +165,6 @@ fn an_envoy_gets_what_is_written_for_its_workload_and_nothing_else_is_disturbed(
     answers(port, "two");
 }
 
-/// A bootstrap as Envoys of Bootes have it: in cleartext, the node says who it is; and here with the labels that it has.
-const NODE: &str = r#"
-node: {id: web-1.default, cluster: whatever, metadata: {labels: {app: web}}}
-admin: {address: {pipe: {path: ADMIN, mode: 384}}}
-dynamic_resources:
-  ads_config: {api_type: DELTA_GRPC, transport_api_version: V3, grpc_services: [{envoy_grpc: {cluster_name: xds}}]}
-  lds_config: {ads: {}, resource_api_version: V3}
-  cds_config: {ads: {}, resource_api_version: V3}
-static_resources:
-  clusters:
-  - name: xds
-    type: STATIC
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    load_assignment:
-      cluster_name: xds
-      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: XDS}}}}]}]
-"#;
-
 #[test]
 fn where_that_is_asked_for_a_workload_is_what_the_bootstrap_of_its_envoy_says() {
     let one = Backend::start("one").unwrap();
@@ -199,8 +178,9 @@ fn where_that_is_asked_for_a_workload_is_what_the_bootstrap_of_its_envoy_says() 
     running.start().unwrap();
     let start = |label: &str| {
         let place = TempDir::new().unwrap();
-        let admin = place.path().join("admin.sock").display().to_string();
-        let bootstrap = NODE.replace("XDS", &xds.to_string()).replace("ADMIN", &admin).replace("app: web", label);
+        // As Envoys of Bootes have it, the node says who it is; and here its labels.
+        let node = format!("{{id: web-1.default, cluster: any, metadata: {{labels: {{{label}}}}}}}");
+        let bootstrap = cleartext(place.path(), &node, xds, "");
         (Elsewhere::run(place.path(), &bootstrap).unwrap(), place)
     };
     let told = |line: &str| {

@@ -1,6 +1,4 @@
-//! Authors of `EnvoyProxy`, of patches, of raw resources and of Backends who reach for files, code, sockets or the credentials of the machine.
-
-use std::path::Path;
+//! Authors of `EnvoyProxy`, of patches, of raw resources and of Backends who try to reach files, code, sockets or the credentials of the machine.
 
 use tests::backend::Backend;
 use tests::binary;
@@ -24,13 +22,11 @@ fn served(settings: &str, running: &mut Running, port: u16, backend: &Backend) {
     wait::until("an answer", || get(port, "x.example", "/").ok().filter(|answer| answer.status == 200)).unwrap();
 }
 
-/// The command lines of the Envoys that this Chancery has started, known by its state folder.
-fn command_lines(state: &Path) -> Vec<String> {
-    let state = state.display().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains(&state) && line.contains("envoy") && !line.contains(" run ")).collect()
+/// The command lines of the Envoys that this Chancery has started.
+fn command_lines(running: &Running) -> Vec<String> {
+    let line = |envoy| std::fs::read(format!("/proc/{envoy}/cmdline")).ok();
+    let lines = running.envoys().into_iter().filter_map(line);
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
 }
 
 #[test]
@@ -64,7 +60,7 @@ fn arguments_of_an_author_reach_no_command_line() {
     running.write("gateway.yaml", &(gateway(port) + named)).unwrap();
     served("{enableExtraArgs: true, extraArgs: [stats-tag]}", &mut running, port, &backend);
 
-    let lines = command_lines(&running.state());
+    let lines = command_lines(&running);
     assert!(!lines.is_empty(), "the Envoy is found by its command line");
     for line in &lines {
         assert!(!line.contains("config-yaml") && !line.contains("passwd"), "{line}");

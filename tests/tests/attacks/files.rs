@@ -14,14 +14,14 @@ use tests::ports::free_ports;
 use tests::running::Running;
 use tests::{binary, client, wait};
 
-/// What no output may have.
+/// A word that no output may have.
 const HIDDEN: &str = "c0nf1dent1al";
 
 fn namespace(name: &str) -> String {
     format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n")
 }
 
-/// Files of somebody else: none of them is an object, but the last one is next to one.
+/// Files of another user: none of them is an object, but the last one is next to one.
 fn files_of_others() -> TempDir {
     let folder = TempDir::new().unwrap();
     let texts = [
@@ -47,7 +47,7 @@ fn running(options: &[&str]) -> (Running, u16) {
     (running, port)
 }
 
-/// Everything that anybody is shown.
+/// Everything that Chancery shows.
 fn shown(running: &Running, port: u16) -> String {
     let asked = [running.status(&["problems"]).unwrap(), running.status(&["-o", "json"]).unwrap()];
     let admin = ["/status", "/metrics"].map(|path| client::get(port, "localhost", path).unwrap().body);
@@ -129,7 +129,7 @@ fn a_file_that_is_swapped_for_a_link_all_the_time_shows_nothing_of_its_target() 
 }
 
 #[test]
-fn pipes_sockets_and_devices_hold_up_nobody() {
+fn pipes_sockets_and_devices_hold_up_no_other_file() {
     let (running, port) = running(&[]);
     let conf = running.conf();
     nix::unistd::mkfifo(&conf.join("pipe.yaml"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -141,11 +141,11 @@ fn pipes_sockets_and_devices_hold_up_nobody() {
     }
     running.write("later.yaml", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: LATER\n").unwrap();
     until_problem(&running, "later.yaml");
-    let told = offline("validate", &conf, &[]);
-    assert!(told.contains("a pipe") && told.contains("a socket"), "{told}");
+    let shown_offline = offline("validate", &conf, &[]);
+    assert!(shown_offline.contains("a pipe") && shown_offline.contains("a socket"), "{shown_offline}");
     for path in ["/proc/self", "/proc/self/environ", "/dev/zero", "/sys"] {
-        let told = offline("validate", Path::new(path), &[]);
-        assert!(told.contains("nothing below /proc, /sys and /dev"), "{path}: {told}");
+        let refusal = offline("validate", Path::new(path), &[]);
+        assert!(refusal.contains("nothing below /proc, /sys and /dev"), "{path}: {refusal}");
     }
     let piped = conf.join("pipe.yaml");
     assert!(offline("validate", &piped, &[]).contains("a pipe"), "a pipe that is named is not waited for");
@@ -167,7 +167,7 @@ fn mounted_config_maps_are_read_without_following_links_elsewhere() {
     let root = mounted.path().display().to_string();
     let (running, _) = running(&["--dir", &root]);
     for version in 1..5 {
-        // A name that is wrong is told: that is how its version is seen.
+        // A wrong name is a problem: that is how its version is seen.
         until_problem(&running, &format!("V{version}"));
         swap(version + 1);
     }
@@ -176,9 +176,7 @@ fn mounted_config_maps_are_read_without_following_links_elsewhere() {
 
 /// The most memory that a process has had, in bytes.
 fn peak(running: &Running) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", running.pid().unwrap())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
+    usize::try_from(running.memory("VmHWM").unwrap()).unwrap()
 }
 
 #[test]

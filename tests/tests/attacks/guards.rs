@@ -1,4 +1,4 @@
-//! Requests that a policy would have refused whose fields are not built: they get nothing, and everybody else goes on.
+//! Requests that a policy would have refused whose fields are not built: they get nothing, and all others go on.
 
 use std::net::TcpStream;
 use std::time::Duration;

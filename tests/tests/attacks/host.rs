@@ -13,14 +13,14 @@ use tests::ports::free_ports;
 use tests::running::Running;
 use tests::wait;
 
-/// Any user but the one that runs the tests.
-const NOBODY: u32 = 65534;
+/// A user other than the one that runs the tests.
+const OTHER_USER: u32 = 65534;
 
 fn mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What `chancery run` says of a state folder that it does not take.
+/// The words of `chancery run` about a state folder that it refuses.
 fn refused(state: &Path) -> String {
     let place = TempDir::new().unwrap();
     let words = ["run", "--no-envoy", "--dir", place.path().to_str().unwrap(), "--state-dir", state.to_str().unwrap()];
@@ -36,8 +36,8 @@ fn state_folder_that_another_user_could_change_is_refused() {
     std::fs::create_dir_all(&state).unwrap();
     for folder in [&state, &above] {
         mode(folder, 0o777);
-        let told = refused(&state);
-        assert!(told.contains("is writable by every user") && told.contains("--state-dir"), "{told}");
+        let refusal = refused(&state);
+        assert!(refusal.contains("is writable by every user") && refusal.contains("--state-dir"), "{refusal}");
         mode(folder, 0o700);
     }
     mode(&above, 0o777);
@@ -46,7 +46,7 @@ fn state_folder_that_another_user_could_change_is_refused() {
     assert!(refused(&link).contains("is writable by every user"));
     mode(&above, 0o700);
     assert!(nix::unistd::geteuid().is_root(), "run it as root: only root can make folders of others");
-    chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(&state, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     assert!(refused(&state).contains("belongs to user 65534"));
 }
 
@@ -78,8 +78,8 @@ fn program_named_envoy_in_the_current_folder_is_not_run() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("no usable Envoy"), "{told}");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("no usable Envoy"), "{words}");
     assert!(!marker.exists());
 }
 

@@ -1,5 +1,5 @@
 //! Attacks from outside on a Chancery that serves files: by authors of objects, by clients of its ports, by other users of the machine.
-//! Each test plays the attacker and shows what everybody else still gets.
+//! Each test plays the attacker and shows what all others still get.
 //!
 //! | file | attacker |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `certificates` | an author of a Secret that Envoy refuses |
 //! | `streams` | a client of the xDS port, with and without a certificate |
 //! | `monitors` | a client of the health and admin ports, a page in a browser |
-//! | `files` | who may write into a folder that is read: links, devices, costly files |
+//! | `files` | an author of files in a folder that is read: links, devices, costly files |
 //! | `mixed` | all of them at once, for a minute (`ATTACKS=full`: half an hour) |
 //! | `host` | another user of the machine: state folders, programs, full disks |
 

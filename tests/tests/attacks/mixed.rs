@@ -10,19 +10,20 @@ use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::certificate::self_signed;
 use tests::client::get;
+use tests::http2::{PREFACE, frame};
 use tests::objects::{documents, gateway, route, service};
 use tests::ports::free_ports;
 use tests::prober::Prober;
 use tests::running::Running;
 use tests::wait;
 
-/// How long it lasts: a minute, or half an hour where `ATTACKS=full`.
+/// Duration of the attacks: a minute, or half an hour where `ATTACKS=full`.
 fn duration() -> Duration {
     let full = std::env::var_os("ATTACKS").is_some_and(|scale| scale == "full");
     if full { Duration::from_mins(30) } else { Duration::from_mins(1) }
 }
 
-/// What an attacker does once; it takes some milliseconds.
+/// An attack that is made once; it takes some milliseconds.
 type Attack = fn(&Targets, u64);
 
 /// Ports, and the folder that is read.
@@ -41,14 +42,6 @@ fn send(port: u16, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
     let _ = stream.read(&mut [0; 4096]);
 }
-
-/// An HTTP/2 frame.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// `:method POST`, `:scheme http`, `:path /`, `:authority` in the static table of HPACK.
 const HEADERS: &[u8] = b"\x83\x86\x84\x01\x01a";
@@ -136,7 +129,7 @@ impl Targets {
         Self { running, gateway: port, xds, health, admin }
     }
 
-    /// All attacks at once for this long; how often each was made.
+    /// Makes all attacks at once for this long; gives the number of times for each.
     fn attack(&self, time: Duration) -> [u64; 4] {
         let until = Instant::now() + time;
         let rounds: [AtomicU64; 4] = Default::default();
@@ -155,11 +148,9 @@ impl Targets {
         rounds.map(AtomicU64::into_inner)
     }
 
-    /// Memory of Chancery in KiB that is in use.
+    /// Memory of Chancery in bytes that is in use.
     fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.pid().unwrap())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.split_whitespace().next().unwrap().parse().unwrap()
+        self.running.memory("VmRSS").unwrap()
     }
 }
 
@@ -181,7 +172,7 @@ fn hostile_traffic_fails_no_request_and_keeps_no_memory() {
         assert!(made.iter().all(|times| *times > 100), "{made:?}");
         let back = || (targets.memory() <= before + before / 10).then_some(());
         let is_back = wait::until("the memory to come back", back);
-        assert!(is_back.is_ok(), "{before} KiB before, {} KiB now", targets.memory());
+        assert!(is_back.is_ok(), "{before} bytes before, {} bytes now", targets.memory());
         drop(over);
     });
     let (asked, wrong) = prober.told();
@@ -189,7 +180,7 @@ fn hostile_traffic_fails_no_request_and_keeps_no_memory() {
     assert!(!targets.running.log().contains("panicked"));
 }
 
-/// Memory once it has stopped to shrink.
+/// Memory once it shrinks no more.
 fn settled(targets: &Targets) -> u64 {
     let mut last = targets.memory();
     wait::until("the memory to settle", || {

@@ -13,7 +13,7 @@ use tests::{client, wait};
 /// More connections than a port has places.
 const MANY: usize = 600;
 
-/// How long one answer may take: what a kubelet waits for a liveness probe.
+/// Longest time for an answer: a kubelet waits as long for a liveness probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn connect(port: u16) -> TcpStream {

@@ -7,16 +7,17 @@ use std::time::Duration;
 use tests::authority::{Authority, GOOD};
 use tests::backend::Backend;
 use tests::client::get_with;
+use tests::http2::{PREFACE, frame};
 use tests::objects::{documents, gateway, ruled, service};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::told::pointed;
 use tests::wait;
 
-/// What the application answers.
+/// The answer of the application.
 const REACHED: &str = "application";
 
-/// Rules for everything, and for what is guarded by a server that refuses all that has no word of entry.
+/// Matches of the rules that are guarded, by a server that refuses requests without [`GOOD`].
 const GUARDED: [(&str, &str); 5] = [
     ("PathPrefix", "/admin"),
     ("Exact", "/exact/one"),
@@ -120,7 +121,7 @@ impl World {
         world
     }
 
-    /// Everything that comes back for a request in HTTP/1.1, byte by byte as given.
+    /// Returns everything that comes back for a request in HTTP/1.1, byte by byte as given.
     fn first(&self, host: &str, path: &str, header: &str) -> String {
         let text = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{header}connection: close\r\n\r\n");
         self.exchange(text.as_bytes(), |_| false)
@@ -137,13 +138,8 @@ impl World {
                 block.extend_from_slice(text.as_bytes());
             }
         }
-        assert!(block.len() < 256, "one frame of one byte of length");
-        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        bytes.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
         // HEADERS with END_HEADERS and END_STREAM on stream 1
-        bytes.extend_from_slice(&[0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, 1]);
-        bytes.extend_from_slice(&block);
-        self.exchange(&bytes, is_answered)
+        self.exchange(&[PREFACE, &frame(1, 5, 1, &block)].concat(), is_answered)
     }
 
     /// Sends, and reads until the end of the connection or of what is waited for.
@@ -164,7 +160,7 @@ impl World {
     }
 }
 
-/// Whether stream 1 has ended: with the last frame of an answer, or reset, or the whole connection.
+/// Returns true if stream 1 has ended: with the last frame of an answer, by a reset, or with the connection.
 fn is_answered(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let [a, b, c, kind, flags, _, _, _, stream, behind @ ..] = rest {

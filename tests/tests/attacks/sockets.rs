@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::certificate::self_signed;
 use tests::client::{get, get_tls};
-use tests::elsewhere::{Elsewhere, socket_example};
+use tests::elsewhere::{Elsewhere, cleartext, socket_example};
 use tests::objects::{documents, gateway, listeners, route, ruled, service, tls_secret};
 use tests::ports::free_ports;
 use tests::running::Running;
@@ -41,7 +41,7 @@ impl World {
 
     /// The attacker routes `/evil` to a `Backend` with this endpoint; the words of the refusal.
     fn refused(&self, endpoint: &str) -> String {
-        // Another name each time: what is told of an earlier one is no answer.
+        // Another name each time: a problem of an earlier one is no answer.
         let name = format!("evil-{}", fastrand::u64(..));
         let objects = [evil(&name, endpoint), to_backend(&name)];
         self.running.write("evil.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
@@ -178,8 +178,8 @@ fn backend_at_an_address_of_chancery_is_refused_in_each_spelling() {
         world.running.write("evil.yaml", &objects).unwrap();
         let answer = || get(world.port, "x.example", "/evil").ok().filter(|answer| answer.status == status);
         wait::until(&format!("{status} for a Service"), answer).unwrap();
-        let told = || world.running.status(&["problems"]).ok().filter(|all| all.contains("Chancery listens"));
-        wait::until("the reason", told).unwrap();
+        let reason = || world.running.status(&["problems"]).ok().filter(|all| all.contains("Chancery listens"));
+        wait::until("the reason", reason).unwrap();
     }
     world.is_served();
 }
@@ -200,34 +200,10 @@ fn envoy_without_the_token_gets_nothing_on_its_socket() {
     assert!(!running.status(&["-o", "yaml"]).unwrap().contains("Programmed: \"True\""));
     let _envoy = Elsewhere::run(place.path(), &good).unwrap();
     wait::until("the Gateway to be served", || get(port, "x.example", "/").ok()).unwrap();
-    let told = running.log();
+    let log = running.log();
     let token = std::fs::read_to_string(folder_of_proxy(&running).unwrap().join("token")).unwrap();
-    assert!(!told.contains(&token));
+    assert!(!log.contains(&token));
 }
-
-/// A bootstrap that asks a cleartext port for a Gateway's configuration, with these headers.
-const CLEARTEXT: &str = r#"
-node: {id: attacker, cluster: default/edge}
-admin: {address: {pipe: {path: ADMIN, mode: 384}}}
-dynamic_resources:
-  ads_config:
-    api_type: DELTA_GRPC
-    transport_api_version: V3
-    grpc_services: [{envoy_grpc: {cluster_name: xds}, initial_metadata: [HEADERS]}]
-  lds_config: {ads: {}, resource_api_version: V3}
-  cds_config: {ads: {}, resource_api_version: V3}
-static_resources:
-  clusters:
-  - name: xds
-    type: STATIC
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {http2_protocol_options: {}}
-    load_assignment:
-      cluster_name: xds
-      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: XDS}}}}]}]
-"#;
 
 #[test]
 fn cleartext_port_gives_what_flags_with_insecure_in_their_names_grant() {
@@ -254,10 +230,8 @@ fn cleartext_port_gives_what_flags_with_insecure_in_their_names_grant() {
         let token = wait::until("the token", || std::fs::read_to_string(folder_of_proxy(&running)?.join("token")).ok());
         let header = format!("{{key: authorization, value: Bearer {}}}", token.unwrap());
         let place = TempDir::new().unwrap();
-        let bootstrap = CLEARTEXT
-            .replace("ADMIN", &place.path().join("admin.sock").display().to_string())
-            .replace("HEADERS", if with_token { &header } else { "" })
-            .replace("XDS", &xds.to_string());
+        let node = "{id: attacker, cluster: default/edge}";
+        let bootstrap = cleartext(place.path(), node, xds, if with_token { &header } else { "" });
         let _envoy = Elsewhere::run(place.path(), &bootstrap).unwrap();
         let case = format!("{flags:?} with token: {with_token}");
         if !http {

@@ -15,6 +15,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::certificate::{Pair, authority, issued};
+use tests::http2::{PREFACE, frame};
 use tests::objects::{documents, gateway, route, service};
 use tests::ports::free_ports;
 use tests::running::Running;
@@ -24,24 +25,13 @@ use tests::{client, wait};
 const FLOOD: Duration = Duration::from_secs(5);
 const FLOODERS: usize = 4;
 
-/// Memory that may be in use after an attack beyond what was before it, in kB.
-const MOST_KEPT: u64 = 48 << 10;
+/// Memory that may be in use after an attack beyond what was before it, in bytes.
+const MOST_KEPT: u64 = 48 << 20;
 
 const CDS: &[u8] = b"type.googleapis.com/envoy.config.cluster.v3.Cluster";
 const ADS: &[u8] = b"/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
-
-/// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-/// The preface and settings of a client.
-fn hello() -> Vec<u8> {
-    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &*frame(4, 0, 0, &[])].concat()
-}
 
 /// The headers of a discovery stream.
 fn request(stream: u32) -> Vec<u8> {
@@ -132,11 +122,11 @@ impl Stage {
         Ok(TcpStream::from(socket))
     }
 
-    /// Returns whether a client is sent the clusters of its Gateway.
+    /// Returns true if a client is sent the clusters of its Gateway.
     fn is_served(&self, config: &Arc<ClientConfig>) -> bool {
         let ask = || -> std::io::Result<bool> {
             let mut tls = self.connect(config, 1)?;
-            tls.write_all(&[hello(), request(1), subscription(1)].concat())?;
+            tls.write_all(&[PREFACE, &request(1), &subscription(1)].concat())?;
             loop {
                 let mut head = [0; 9];
                 tls.read_exact(&mut head)?;
@@ -150,11 +140,9 @@ impl Stage {
         ask().unwrap_or(false)
     }
 
-    /// Resident memory in kB.
+    /// Resident memory in bytes.
     fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.pid().unwrap())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches("kB").trim().parse().unwrap()
+        self.running.memory("VmRSS").unwrap()
     }
 
     /// Waits until the memory is back to what it was.
@@ -164,7 +152,7 @@ impl Stage {
             now = self.memory();
             (now <= before + MOST_KEPT).then_some(())
         });
-        assert!(back.is_ok(), "{before} kB before the attack, {now} kB long after it");
+        assert!(back.is_ok(), "{before} bytes before the attack, {now} bytes long after it");
     }
 
     /// Returns how often clients were refused for this reason.
@@ -189,10 +177,11 @@ fn connections_that_end_badly_leave_nothing_behind() {
     let stage = Stage::start(&[]);
     let config = stage.config("edge.default");
     let streams = || (0..1_000).map(|n| 2 * n + 1);
-    let requests: Vec<u8> = hello().into_iter().chain(streams().flat_map(request)).collect();
+    let requests: Vec<u8> = PREFACE.iter().copied().chain(streams().flat_map(request)).collect();
     let overflow = |stream: u32| frame(8, 0, stream, &0x7fff_ffff_u32.to_be_bytes());
-    let resets: Vec<u8> = hello()
-        .into_iter()
+    let resets: Vec<u8> = PREFACE
+        .iter()
+        .copied()
         .chain((0..1_100).map(|n| 2 * n + 1).flat_map(|stream| [request(stream), overflow(stream)].concat()))
         .collect();
     let endings =
@@ -244,7 +233,7 @@ fn an_identity_leaves_places_to_others() {
     let mut held = Vec::new();
     for _ in 0..80 {
         let mut tls = stage.connect(&greedy, 1).unwrap();
-        let said = tls.write_all(&[hello(), request(1), subscription(1)].concat());
+        let said = tls.write_all(&[PREFACE, &request(1), &subscription(1)].concat());
         let mut head = [0; 9];
         if said.is_ok() && tls.read_exact(&mut head).is_ok() {
             held.push(tls);
@@ -284,7 +273,7 @@ fn floods_of_frames_and_headers_slow_no_other_client_to_a_halt() {
                     while Instant::now() < end && !over.load(Ordering::Relaxed) {
                         let Ok(mut tls) = stage.connect(greedy, from) else { continue };
                         tls.sock.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
-                        let mut said = tls.write_all(&hello());
+                        let mut said = tls.write_all(PREFACE);
                         while said.is_ok() && Instant::now() < end && !over.load(Ordering::Relaxed) {
                             said = tls.write_all(many);
                         }

@@ -1,4 +1,4 @@
-//! The forms of PEM that users have, and what has to become of each.
+//! The forms of PEM that users have, and the outcome of each.
 
 use anyhow::Context as _;
 use rcgen::{
@@ -17,7 +17,7 @@ pub(super) struct Form {
     pub(super) outcome: Outcome,
 }
 
-/// What has to become of it.
+/// The outcome of a form.
 #[derive(Clone)]
 pub(super) enum Outcome {
     /// It is shown to clients that trust these.
@@ -129,7 +129,7 @@ fn of_keys(ec: &Chain, rsa: &Chain) -> anyhow::Result<Vec<Form>> {
     ])
 }
 
-/// What cannot be served.
+/// Forms that cannot be served.
 fn unusable(ec: &Chain) -> Vec<Form> {
     let text = ec.text();
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
