@@ -1,10 +1,9 @@
-//! Attacks in a cluster that Chancery serves: by authors of objects, and by who has got hold of something that is not theirs. Tests share one lab, each with
-//! namespaces of its own.
+//! Attacks in a cluster that Chancery serves: by authors of objects, and by thieves of tokens. Tests share one lab, each with namespaces of its own.
 //!
 //! | file | shows |
 //! |---|---|
-//! | `secrets` | what of others' Secrets, `ConfigMap`s and `ClusterTrustBundle`s Chancery asks the API server for, by the audit log |
-//! | `tokens` | what a token is good for whose Pod is gone |
+//! | `secrets` | the Secrets, `ConfigMap`s and `ClusterTrustBundle`s that Chancery requests from the API server, by its audit log |
+//! | `tokens` | a token whose Pod is gone opens nothing |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "../served/cluster.rs"]

@@ -1,4 +1,4 @@
-//! Secrets of others: the audit log of the API server says which were asked for.
+//! Secrets of others: the audit log of the API server says which Chancery requested.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn asked(lab: &Lab, resource: &str, namespace: &str) -> Vec<(String, String)> {
     let of_chancery =
         events.filter(|event| event["user"]["username"] == "system:serviceaccount:chancery-system:chancery");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    // What is asked of all namespaces is asked of this one, but for objects with labels of ours.
+    // A request for all namespaces is one for this, unless it selects Chancery's own labels.
     let concerns = |event: &Value| {
         let object = &event["objectRef"];
         let is_of_all = object["namespace"].is_null() && !text(&event["requestURI"]).contains("labelSelector=");
@@ -78,7 +78,7 @@ fn until_resolved(namespace: &Namespace, gateway: &str, reason: &str) {
 }
 
 #[test]
-fn secrets_of_others_are_not_asked_for() {
+fn secrets_of_others_are_not_requested() {
     let lab = served();
     let make = |name| Namespace::make_in(Arc::clone(&lab), name);
     let (ours, foreign, elsewhere) = (make("secrets-ours"), make("secrets-foreign"), make("secrets-elsewhere"));

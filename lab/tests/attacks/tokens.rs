@@ -1,4 +1,4 @@
-//! A token that somebody took out of a Pod: it is good as long as the Pod is there, and no longer.
+//! A token that was stolen from a Pod: it is good as long as the Pod is there, and no longer.
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -9,7 +9,7 @@ use tests::wait;
 use crate::cluster::{SYSTEM, served};
 use crate::harness::{Lab, Namespace};
 
-/// A client with somebody's token: curl, with a request of gRPC again and again, as it looks for an answer between two of them.
+/// A client with a stolen token: curl, with a request of gRPC again and again, as it looks for an answer between two of them.
 struct Thief {
     child: Child,
     headers: PathBuf,
@@ -30,7 +30,7 @@ impl Thief {
         Self { child, headers }
     }
 
-    /// What was answered so far: the headers, and the trailers once the stream has ended.
+    /// The answer so far: the headers, and the trailers once the stream has ended.
     fn answered(&self) -> String {
         std::fs::read_to_string(&self.headers).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! How much is done: as much as fits between other tests, or with `CHAOS=full` (`make nightly PART=chaos`) as much as is claimed.
+//! The scale of the tests: as much as fits between other tests, or with `CHAOS=full` (`make nightly PART=chaos`) as much as is claimed.
 
 use std::time::Duration;
 

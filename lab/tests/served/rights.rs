@@ -218,7 +218,7 @@ spec:
   timeout: {http: {idleTimeout: 60s}}
 ";
 
-/// So many `ClusterTrustBundle`s are named that they are listed together and not asked for one by one.
+/// Policies that name more `ClusterTrustBundle`s than are watched one by one, so that all are listed together.
 fn bundles() -> String {
     let policy = |number: usize| {
         let references: Vec<String> = (0..8)
