@@ -1,4 +1,4 @@
-//! `--unsupported-policies`: the treatment of targets of policies that guard them with fields which are not built.
+//! `--unsupported-policies`: what becomes of what policies guard in a way that is not built.
 
 use clap::{Args, ValueEnum};
 use translator::UnsupportedPolicies;
@@ -22,7 +22,7 @@ enum Word {
 }
 
 impl PolicyArgs {
-    /// Returns the treatment as the translator takes it; none if the command line does not say it.
+    /// As the translator takes it.
     pub(crate) fn said(&self) -> Option<UnsupportedPolicies> {
         self.unsupported_policies.map(|word| match word {
             Word::Deny => UnsupportedPolicies::Deny,

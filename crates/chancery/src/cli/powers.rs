@@ -31,7 +31,7 @@ enum Word {
 }
 
 impl PowerArgs {
-    /// Returns the powers as the translator takes them.
+    /// As the translator takes it.
     pub(crate) fn powers(&self) -> Powers {
         let power = |word: &Word| match word {
             Word::Files => Power::Files,
