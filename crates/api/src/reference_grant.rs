@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::key::ObjectKey;
 use crate::kind::Kind;
 use crate::resource::{Resource, Spec};
 
@@ -16,6 +17,13 @@ pub struct ReferenceGrantSpec {
     pub from: Box<[GrantFrom]>,
     /// To what, 1 to 16.
     pub to: Box<[GrantTo]>,
+}
+
+impl ReferenceGrantSpec {
+    /// Returns true if an object may refer to another, which is of the grant's namespace.
+    pub fn allows(&self, from: &ObjectKey, to: &ObjectKey) -> bool {
+        self.from.iter().any(|allowed| allowed.is(from)) && self.to.iter().any(|allowed| allowed.is(to))
+    }
 }
 
 impl Spec for ReferenceGrantSpec {
@@ -34,6 +42,12 @@ pub struct GrantFrom {
     pub namespace: Box<str>,
 }
 
+impl GrantFrom {
+    fn is(&self, object: &ObjectKey) -> bool {
+        *self.group == *object.group() && *self.kind == *object.kind_name() && *self.namespace == *object.namespace()
+    }
+}
+
 /// `ReferenceGrant.spec.to[]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -44,4 +58,16 @@ pub struct GrantTo {
     pub kind: Box<str>,
     /// One object; none is all of the kind.
     pub name: Option<Box<str>>,
+}
+
+impl GrantTo {
+    /// Returns the name of the only object; none: all of the kind, also where an empty name is written.
+    pub fn only(&self) -> Option<&str> {
+        self.name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    fn is(&self, object: &ObjectKey) -> bool {
+        let is_kind = *self.group == *object.group() && *self.kind == *object.kind_name();
+        is_kind && self.only().is_none_or(|name| name == object.name())
+    }
 }

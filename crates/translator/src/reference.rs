@@ -2,6 +2,8 @@
 
 pub(crate) mod grant;
 pub(crate) mod pod;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -118,7 +120,7 @@ pub(crate) fn permit(grants: &mut impl Grants, from: &ObjectKey, to: Reference<'
     Ok(Permit { target: to.object(from.namespace()) })
 }
 
-/// The uses that a grant allows: any of `from` with any of `to`.
+/// The uses that a grant allows: any of `from` with any of `to`. An index of what [`api::reference_grant::ReferenceGrantSpec::allows`] says.
 pub(crate) fn uses(grant: &ReferenceGrant) -> Vec<GrantUse> {
     let namespace: Arc<str> = grant.meta.namespace().into();
     let pairs = grant.spec.from.iter().flat_map(|from| grant.spec.to.iter().map(move |to| (from, to)));
@@ -130,7 +132,7 @@ pub(crate) fn uses(grant: &ReferenceGrant) -> Vec<GrantUse> {
             to_group: (&*to.group).into(),
             to_kind: (&*to.kind).into(),
             to_namespace: namespace.clone(),
-            to_name: to.name.as_deref().filter(|name| !name.is_empty()).map(Arc::from),
+            to_name: to.only().map(Arc::from),
         })
         .collect()
 }

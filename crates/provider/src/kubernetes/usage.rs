@@ -229,7 +229,7 @@ impl Usage {
     fn may_name(&self, by: &ObjectKey, name: &ObjectKey) -> bool {
         let is_near = name.namespace() == by.namespace();
         let is_of_cluster = name.kind().is_some_and(|kind| kind.scope() == Scope::Cluster);
-        is_near || is_of_cluster || self.grants_of(name.namespace()).any(|grant| allows(grant, by, name))
+        is_near || is_of_cluster || self.grants_of(name.namespace()).any(|grant| grant.spec.allows(by, name))
     }
 
     fn grants_of(&self, namespace: &str) -> impl Iterator<Item = &ReferenceGrant> {
@@ -265,20 +265,6 @@ fn is_backend(kind: Kind) -> bool {
 
 fn of_set(set: &ListenerSet) -> ObjectKey {
     ParentRef::object(&set.spec.parent_ref, set.meta.namespace())
-}
-
-/// Returns true if a grant of the target's namespace lets an object name it.
-fn allows(grant: &ReferenceGrant, by: &ObjectKey, name: &ObjectKey) -> bool {
-    let from =
-        grant.spec.from.iter().any(|from| {
-            *from.group == *by.group() && *from.kind == *by.kind_name() && *from.namespace == *by.namespace()
-        });
-    let is_named = |to: Option<&str>| to.is_none_or(|to| to.is_empty() || to == name.name());
-    from && grant
-        .spec
-        .to
-        .iter()
-        .any(|to| *to.group == *name.group() && *to.kind == *name.kind_name() && is_named(to.name.as_deref()))
 }
 
 #[cfg(test)]
