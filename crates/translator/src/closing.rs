@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use api::policy_attachment::{PolicyTargetSelector, PolicyTargetsFrom};
 use api::reference::PolicyTargetRef;
+use api::reference_grant::GrantFrom;
 use api::{
     FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource, RouteObject, group,
 };
@@ -99,10 +100,14 @@ impl Anchor {
     }
 }
 
+/// Returns true if a `ReferenceGrant` is for policies that can close their targets.
+pub(crate) fn is_policy(from: &GrantFrom) -> bool {
+    Kind::find(&from.group, &from.kind).is_some_and(Kind::is_attached)
+}
+
 /// The namespace and kinds of objects that a `ReferenceGrant` lets policies of other namespaces select.
 pub(crate) fn granted(grant: &ReferenceGrant) -> Vec<(Arc<str>, Kind)> {
-    let is_policy = |group: &str, kind: &str| Kind::find(group, kind).is_some_and(Kind::is_attached);
-    if !grant.spec.from.iter().any(|from| is_policy(&from.group, &from.kind)) {
+    if !grant.spec.from.iter().any(is_policy) {
         return Vec::new();
     }
     let namespace: Arc<str> = grant.meta.namespace().into();

@@ -91,12 +91,11 @@ impl Claims {
     fn closers(self, cx: &mut Cx<'_>, object: &ObjectKey, labels: &Labels) -> Option<Closers> {
         let (kind, own) = (object.kind()?, Arc::<str>::from(object.namespace()));
         // Only namespaces of policies that a grant names are looked at: others cost nothing here, however many policies they have.
-        let is_policy = |group: &str, kind: &str| Kind::find(group, kind).is_some_and(Kind::is_attached);
         let others: BTreeSet<Arc<str>> = cx
             .members(self.granted, &(own.clone(), kind))
             .values()
             .flat_map(|grant| grant.spec.from.iter())
-            .filter(|from| is_policy(&from.group, &from.kind) && *from.namespace != *own)
+            .filter(|from| closing::is_policy(from) && *from.namespace != *own)
             .map(|from| Arc::from(&*from.namespace))
             .collect();
         let is_own = cx.any(self.own, &own);
