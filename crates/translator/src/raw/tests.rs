@@ -47,15 +47,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
 }
 
 fn world() -> World {
-    World {
-        translator: Translator::new(Options {
-            file_mode: true,
-            offline: false,
-            unsupported_policies: None,
-            powers: ir::raw::Powers::default(),
-            read_raw: read,
-        }),
-    }
+    World { translator: Translator::new(Options { file_mode: true, read_raw: read, ..Options::default() }) }
 }
 
 fn pod(namespace: &str, name: &str, labels: &[(&str, &str)]) -> Object {
@@ -301,15 +293,8 @@ fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
 
 #[test]
 fn what_is_secret_comes_from_a_secret_and_follows_it() {
-    let mut world = World {
-        translator: Translator::new(Options {
-            file_mode: true,
-            offline: false,
-            unsupported_policies: None,
-            powers: ir::raw::Powers::default(),
-            read_raw: verbatim,
-        }),
-    };
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, read_raw: verbatim, ..Options::default() }) };
     let secret = |namespace: &str, text: &str| {
         let key = ObjectKey::of(Kind::Secret, namespace, "s");
         with_meta(Kind::Secret, ObjectMeta::new(key), json!({ "stringData": { "token": text } }))
@@ -375,15 +360,8 @@ fn quoting(_: &'static str, config: &Value, _: bool) -> RawReading {
 
 #[test]
 fn what_is_wrong_with_a_secret_does_not_quote_it() {
-    let mut world = World {
-        translator: Translator::new(Options {
-            file_mode: true,
-            offline: false,
-            unsupported_policies: None,
-            powers: ir::raw::Powers::default(),
-            read_raw: quoting,
-        }),
-    };
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, read_raw: quoting, ..Options::default() }) };
     let config = json!({ "name": "t", "genericSecret": { "secret": "hidden" } });
     world.apply([pod("shop", "a", &[]), raw(Kind::EnvoySecret, "t", None, json!({}), config)]);
     let told = said(&world, Kind::EnvoySecret, "t")[0].clone();
@@ -484,15 +462,8 @@ fn an_object_that_takes_the_name_of_a_deleted_one_does_not_get_its_form() {
 
 #[test]
 fn the_form_before_of_a_secret_is_not_used_once_its_secret_may_not_be() {
-    let mut world = World {
-        translator: Translator::new(Options {
-            file_mode: true,
-            offline: false,
-            unsupported_policies: None,
-            powers: ir::raw::Powers::default(),
-            read_raw: verbatim,
-        }),
-    };
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, read_raw: verbatim, ..Options::default() }) };
     let vault = |text: &str| {
         let token = json!({ "stringData": { "token": text } });
         with_meta(Kind::Secret, ObjectMeta::new(ObjectKey::of(Kind::Secret, "vault", "s")), token)
