@@ -202,12 +202,11 @@ pub(crate) fn localities<'a>(
     pods: impl Iterator<Item = &'a Arc<PodEndpoint>>,
 ) -> Vec<Locality> {
     let Some(selector) = backend.spec.endpoint_selector.as_ref() else { return Vec::new() };
+    let port = backend.spec.port.number;
     let wanted = |pod: &&Arc<PodEndpoint>| {
-        let port = backend.spec.port.number;
         selector.match_labels.iter().all(|(label, value)| pod.labels.get(label) == Some(value))
             && !own.is_closed(pod.address, port)
     };
-    let port = backend.spec.port.number;
     let endpoint =
         |pod: &Arc<PodEndpoint>| Endpoint { health: pod.health, ..Endpoint::new(Address::Ip(pod.address, port)) };
     let mut endpoints: Vec<Endpoint> = pods.filter(wanted).map(endpoint).collect();
