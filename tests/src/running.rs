@@ -123,6 +123,13 @@ impl Running {
         self.place.path().join("state")
     }
 
+    /// What its admin socket answers to a GET, head and body; none if it does not.
+    pub fn asked(&self, path: &str) -> Option<String> {
+        let mut answer = String::new();
+        ask(&self.state(), path).ok()?.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
     /// Everything that was logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
@@ -228,15 +235,29 @@ impl Drop for Running {
     }
 }
 
-/// Processes whose command line names a file below the state folder and whose program is Envoy.
+/// Asks the admin socket of a state folder for a path; the answer can be read from what this gives, and the connection is closed behind it.
+///
+/// # Errors
+/// If there is no socket or no token.
+pub fn ask(state: &Path, path: &str) -> std::io::Result<UnixStream> {
+    let mut admin = UnixStream::connect(state.join("admin.sock"))?;
+    let token = std::fs::read_to_string(state.join("admin.token"))?;
+    write!(
+        admin,
+        "GET {path} HTTP/1.1\r\nhost: chancery\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+    )?;
+    Ok(admin)
+}
+
+/// Processes that were started below the state folder and whose program is Envoy.
 fn envoys(state: &Path) -> Vec<Pid> {
-    let wanted = state.display().to_string();
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let ids = processes.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse::<i32>().ok());
     ids.filter(|id| {
         let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
-        line.split('\0').next().is_some_and(|program| program.ends_with("envoy")) && line.contains(&wanted)
+        let is_envoy = line.split('\0').next().is_some_and(|program| program.ends_with("envoy"));
+        is_envoy && std::fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|folder| folder.starts_with(state))
     })
     .map(Pid::from_raw)
     .collect()

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
@@ -134,15 +132,6 @@ fn until_answers(port: u16, path: &str, body: &str) {
     .unwrap();
 }
 
-/// What a path of the admin socket answers.
-fn asked(running: &Running, path: &str) -> Option<String> {
-    let mut admin = UnixStream::connect(running.state().join("admin.sock")).ok()?;
-    write!(admin, "GET {path} HTTP/1.1\r\nhost: chancery\r\nconnection: close\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    admin.read_to_string(&mut answer).ok()?;
-    Some(answer)
-}
-
 /// An Envoy with this bootstrap of `deploy/`, where something else stands for what is to be filled in, gets its routes and reports its load.
 fn is_served_with(running: &Running, port: u16, bootstrap: &str, filled: &[(&str, &str)]) {
     let one = Backend::start("one").unwrap();
@@ -156,7 +145,7 @@ fn is_served_with(running: &Running, port: u16, bootstrap: &str, filled: &[(&str
     });
     let _envoy = Elsewhere::run(place.path(), &text).unwrap();
     until_answers(port, "/", "one");
-    let reported = || get(port, "x.example", "/").ok().and_then(|_| asked(running, "/load"));
+    let reported = || get(port, "x.example", "/").ok().and_then(|_| running.asked("/load"));
     wait::until("a load report", || reported().filter(|told| told.contains("default/one"))).unwrap();
 }
 

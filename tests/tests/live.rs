@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
@@ -148,14 +146,7 @@ fn load_reports_come_and_go_without_another_envoy_and_what_brings_one_is_told() 
     running = running.with(&["--load-reports", "100ms"]);
     running.start().unwrap();
     until_answers(port, "/a", &answer("one"));
-    let socket = running.state().join("admin.sock");
-    let load = || {
-        let mut admin = UnixStream::connect(&socket).ok()?;
-        write!(admin, "GET /load HTTP/1.1\r\nhost: chancery\r\nconnection: close\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        admin.read_to_string(&mut answer).ok()?;
-        answer.contains("default/one").then_some(())
-    };
+    let load = || running.asked("/load").filter(|answer| answer.contains("default/one")).map(drop);
     wait::until("a load report", || get(port, "x.example", "/a").ok().and_then(|_| load())).unwrap();
     assert_eq!(running.envoys(), envoys, "{}", running.log());
     let proxy =

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::ports::free_ports;
+use tests::running::ask;
 use tests::{binary, client, objects, wait};
 
 #[test]
@@ -38,12 +39,10 @@ fn nobody_who_waits_for_an_answer_holds_up_the_end() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir(place.path().join("conf")).unwrap();
     let mut child = command(place.path()).stderr(Stdio::null()).spawn().unwrap();
-    let socket = place.path().join("state/admin.sock");
-    let mut admin = wait::until("the admin socket", || UnixStream::connect(&socket).ok()).unwrap();
+    let state = place.path().join("state");
     // It waits for a change that does not come; the answer of the other is never read to its end.
-    write!(admin, "GET /status?after=1000000 HTTP/1.1\r\nhost: chancery\r\n\r\n").unwrap();
-    let mut other = UnixStream::connect(&socket).unwrap();
-    write!(other, "GET /status HTTP/1.1\r\nhost: chancery\r\n\r\n").unwrap();
+    let _admin = wait::until("the admin socket", || ask(&state, "/status?after=1000000").ok()).unwrap();
+    let other = ask(&state, "/status").unwrap();
     let mut line = String::new();
     BufReader::new(&other).read_line(&mut line).unwrap();
     assert!(line.contains("200"), "{line}");

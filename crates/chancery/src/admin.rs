@@ -1,5 +1,5 @@
 //! The admin API: what a running process knows, without secrets. Nothing can be changed but the log level, and that only over the socket in
-//! the state folder; `--admin-listen` offers the rest on loopback, for those who may forward ports of its Pod.
+//! the state folder, with the token in `admin.token` next to it; `--admin-listen` offers the rest on loopback, for those who may forward ports of its Pod.
 //!
 //! | path | answers |
 //! |---|---|
@@ -30,8 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -123,10 +124,14 @@ fn for_readers(admin: &Admin) -> Router<Admin> {
 /// Serves until `stop`; the socket is removed at the end.
 pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken) -> anyhow::Result<()> {
     let socket = Layout::own_socket(&state);
+    let token = Layout::make_own_token(&state);
+    let token = token.inspect_err(|error| tracing::warn!(%error, "the admin socket answers nobody, as it has no token; start again once there is room"));
+    let token = token.ok().map(|token| format!("Bearer {}", token.as_str()).into());
     let mut listener = bind(&socket)?;
     // Also where this ends by being dropped.
     let _removed = Removed(socket.clone());
-    let routes = for_readers(&admin).route("/log", get(log)).with_state(admin);
+    let routes =
+        for_readers(&admin).route("/log", get(log)).with_state(admin).layer(from_fn_with_state(token, with_token));
     loop {
         let served = axum::serve(listener, routes.clone()).with_graceful_shutdown(stop.clone().cancelled_owned());
         listener = tokio::select! {
@@ -140,6 +145,17 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
         };
     }
     Ok(())
+}
+
+/// Answers who brings the token of the state folder only: what an Envoy of this user is led to ask has none, whatever path led it here.
+async fn with_token(State(token): State<Option<Arc<str>>>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    if given.is_some() && given == token.as_deref().map(str::as_bytes) {
+        return next.run(request).await;
+    }
+    let words =
+        "this socket answers who sends `Authorization: Bearer TOKEN`; TOKEN is in admin.token of the state folder\n";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], words).into_response()
 }
 
 /// A file that is removed with this.

@@ -436,13 +436,13 @@ fn host_options(args: &RunArgs, layout: Layout, served: BTreeSet<Arc<str>>) -> H
 
 /// The bootstrap of a Gateway's Envoy.
 fn bootstrap(infra: &Infra, paths: &ProxyPaths) -> String {
-    let socket = |path: &PathBuf| envoy::bootstrap::Endpoint::Unix(path.to_string_lossy().into());
+    let socket = |path: &Path| envoy::bootstrap::Endpoint::Unix(path.to_string_lossy().into());
     let options = envoy::BootstrapOptions {
         node_id: Arc::clone(&infra.fleet.0),
         node_cluster: Arc::clone(&infra.fleet.0),
         zone: None,
         control_plane: envoy::bootstrap::ControlPlane::Local(socket(&paths.xds_socket), paths.token.as_str().into()),
-        admin: socket(&paths.admin_socket),
+        admin: socket(Path::new(host::ADMIN_SOCKET)),
         local_listener: None,
         config_listener: None,
         max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,

@@ -49,13 +49,13 @@ pub use address::machine_addresses;
 pub use binary::{ENVOY_VERSION, Envoy, EnvoyFinder, EnvoySearch};
 pub use error::Error;
 pub use fact::{EnvoyState, HostFact};
-pub use layout::{Layout, MAX_SOCKET_PATH, ProxyPaths};
+pub use layout::{ADMIN_SOCKET, Layout, MAX_SOCKET_PATH, ProxyPaths};
 pub use lock::StateLock;
 pub use log::OUTPUT_TARGET;
 pub use ownership::own_state_folder;
 pub use port::{Listeners, port_permission};
 pub use run::{Ending, Wanted, run};
-pub use token::StreamToken;
+pub use token::Token;
 
 /// Makes the text of a proxy's bootstrap (JSON). It must give the same text for the same arguments: another text means that
 /// a running Envoy is replaced. It may be called from any task, and often.

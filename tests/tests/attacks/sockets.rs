@@ -1,7 +1,9 @@
 //! Backends that aim at sockets and ports of Chancery and its Envoys.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -119,6 +121,38 @@ fn backend_that_names_a_socket_of_chancery_is_refused_in_each_spelling() {
     }
     world.refused(&unix(elsewhere.path().join("file")));
     world.refused(&unix(world.running.state().join("admin.sock")));
+}
+
+/// A link that is turned back and forth passes a look that is taken between: then only a name that nobody knows and a token help.
+#[test]
+fn names_of_folders_of_proxies_are_shown_to_no_other_user() {
+    let world = World::start(&[]);
+    let folder = folder_of_proxy(&world.running).unwrap();
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    let [envoy] = world.running.envoys()[..] else { panic!("another number of Envoys") };
+    for shown in ["net/unix", "net/tcp", "cmdline", "comm", "status", "stat", "limits", "mountinfo"] {
+        let text = std::fs::read(format!("/proc/{envoy}/{shown}")).unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains(name), "{shown} shows {name}");
+    }
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+    assert!(sockets.contains("xds.sock") && sockets.contains("admin.sock"), "the sockets are in the list");
+}
+
+#[test]
+fn admin_socket_of_chancery_answers_nobody_without_its_token() {
+    let world = World::start(&[]);
+    let token = world.running.state().join("admin.token");
+    assert_eq!(std::fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(world.running.asked("/status").unwrap().starts_with("HTTP/1.1 200"));
+    for (path, header) in
+        [("/status", ""), ("/log?level=trace", ""), ("/healthz", ""), ("/status", "authorization: Bearer \r\n")]
+    {
+        let mut admin = UnixStream::connect(world.running.state().join("admin.sock")).unwrap();
+        write!(admin, "GET {path} HTTP/1.1\r\nhost: localhost\r\n{header}connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        admin.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("admin.token"), "{answer}");
+    }
 }
 
 #[test]

@@ -23,8 +23,24 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// # Errors
 /// Nobody answers, or the answer is no success.
 pub(crate) async fn get(stream: impl AsyncRead + AsyncWrite + Send + Unpin, path: &str) -> anyhow::Result<Vec<u8>> {
+    get_with(stream, path, None).await
+}
+
+/// The same of who asks for a token.
+///
+/// # Errors
+/// As [`get`].
+pub(crate) async fn get_with(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+    path: &str,
+    token: Option<&str>,
+) -> anyhow::Result<Vec<u8>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(path).header("host", "localhost").header("connection", "close");
+    let request = match token {
+        Some(token) => request.header("authorization", format!("Bearer {token}")),
+        None => request,
+    };
     let request = request.body(Empty::<Bytes>::new())?;
     let answer = async move {
         let asked = timeout(MAX_SILENCE, sender.send_request(request)).await;

@@ -107,7 +107,8 @@ impl Running {
                 self.runtime.block_on(asked).with_context(why)
             }
             (Place::Folder(state), _) => {
-                let asked = get_from(Layout::own_socket(state), path);
+                let asked =
+                    get_from(Layout::own_socket(state), path, std::fs::read_to_string(Layout::own_token(state)).ok());
                 self.runtime.block_on(asked).with_context(|| nobody_in(state))
             }
             (Place::Cluster(cluster), None) => Err(anyhow::anyhow!(cluster.nobody())),
@@ -127,7 +128,7 @@ impl Running {
             Place::Folder(state) => {
                 let socket = Layout::admin_socket(state, &FleetName(fleet.into()));
                 let words = || format!("proxy {name} does not answer: only those that Chancery started are asked");
-                self.runtime.block_on(get_from(socket, path)).with_context(words)
+                self.runtime.block_on(get_from(socket, path, None)).with_context(words)
             }
         }
     }
@@ -154,10 +155,10 @@ async fn place(args: &RunningArgs) -> anyhow::Result<Place> {
     }
 }
 
-/// The answer of who listens on a socket.
-async fn get_from(socket: PathBuf, path: &str) -> anyhow::Result<Vec<u8>> {
+/// The answer of who listens on a socket, and asks for this token.
+async fn get_from(socket: PathBuf, path: &str, token: Option<String>) -> anyhow::Result<Vec<u8>> {
     let stream = UnixStream::connect(&socket).await.with_context(|| format!("connecting to {}", socket.display()))?;
-    client::get(stream, path).await
+    client::get_with(stream, path, token.as_deref()).await
 }
 
 fn nobody_in(state: &Path) -> String {

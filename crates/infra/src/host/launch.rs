@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use ir::Infra;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Envoy, HostOptions, ProxyPaths};
+use super::layout::BOOTSTRAP;
+use super::{Envoy, HostOptions};
 
 /// The worker threads of a proxy for which nothing else was asked, at most: one machine runs several proxies, and a
 /// worker costs memory for its own connection pools.
@@ -37,18 +38,13 @@ pub(crate) struct Launch {
 
 impl Launch {
     /// How this proxy is started with this Envoy.
-    pub(crate) fn new(
-        infra: &Infra,
-        envoy: &Envoy,
-        bootstrap: String,
-        paths: &ProxyPaths,
-        options: &HostOptions,
-    ) -> Self {
+    pub(crate) fn new(infra: &Infra, envoy: &Envoy, bootstrap: String, options: &HostOptions) -> Self {
         let asked = &infra.options;
         let concurrency = asked.concurrency.unwrap_or_else(default_concurrency);
         let mut fixed = vec![
             "-c".to_owned(),
-            paths.bootstrap.to_string_lossy().into_owned(),
+            // Below its folder, where it is started: all users of a machine can read the arguments.
+            BOOTSTRAP.to_owned(),
             // Several Envoys on one machine would share memory by their base id; we never start a second epoch.
             "--disable-hot-restart".to_owned(),
             "--concurrency".to_owned(),

@@ -13,7 +13,7 @@ use ir::{FleetName, Infra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Error;
-use super::token::{StreamToken, random, try_random};
+use super::token::{Token, random, try_random};
 
 /// Bytes of the longest path that a Unix socket can have: `sun_path` has 108, the last is a zero (unix(7)).
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -40,13 +40,13 @@ pub struct Layout {
 #[derive(Clone, Debug)]
 struct Home {
     folder: String,
-    token: StreamToken,
+    token: Token,
 }
 
 impl Home {
     fn new() -> Self {
         let [a, b, c, d, e, f, g, h, ..] = random();
-        Self { folder: format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h])), token: StreamToken::new() }
+        Self { folder: format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h])), token: Token::new() }
     }
 }
 
@@ -56,7 +56,7 @@ pub struct ProxyPaths {
     /// The proxy's folder: `<state>/gateways/<16 random hexadecimal digits>`. With 64 random bits an author of objects cannot name a
     /// socket below it: each try is a request through a proxy.
     pub dir: PathBuf,
-    /// Envoy's bootstrap, JSON.
+    /// Envoy's bootstrap, JSON: next to the sockets, in the folder where Envoy is started.
     pub bootstrap: PathBuf,
     /// Where the xDS server listens for this proxy and for no other: the socket is the identity. At most
     /// [`MAX_SOCKET_PATH`] bytes, as all sockets here.
@@ -64,7 +64,7 @@ pub struct ProxyPaths {
     /// Where Envoy's admin interface listens.
     pub admin_socket: PathBuf,
     /// The token that the proxy sends with each xDS call.
-    pub token: StreamToken,
+    pub token: Token,
     /// The file with the token, mode 0600: `token` in the proxy's folder.
     pub(crate) kept_token: PathBuf,
     /// The same next to the sockets, for Envoys that Chancery does not start.
@@ -99,7 +99,7 @@ impl Layout {
         let sockets = if fits(&gateways) { gateways.clone() } else { short_dir(&state, runtime)? };
         let homes = owned(&gateways).into_iter().filter(|(folder, fleet)| *folder != earlier_name(fleet));
         let home = |(folder, fleet): (String, FleetName)| {
-            let token = StreamToken::read(&gateways.join(&folder).join(TOKEN)).unwrap_or_else(StreamToken::new);
+            let token = Token::read(&gateways.join(&folder).join(TOKEN)).unwrap_or_else(Token::new);
             (fleet, Home { folder, token })
         };
         let homes = Arc::new(Mutex::new(homes.map(home).collect()));
@@ -116,13 +116,33 @@ impl Layout {
         recorded(state).map_or(inside, |folder| folder.join("admin.sock"))
     }
 
+    /// The file with the token that [`Self::own_socket`] asks for, mode 0600. It stays, so that a full disk does not keep a later process from it.
+    pub fn own_token(state: &Path) -> PathBuf {
+        state.join("admin.token")
+    }
+
+    /// Reads the token of [`Self::own_token`], or draws one and writes it there.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be drawn or written.
+    pub fn make_own_token(state: &Path) -> Result<Token, Error> {
+        let file = Self::own_token(state);
+        if let Some(token) = Token::read(&file) {
+            return Ok(token);
+        }
+        try_random().map_err(Error::file("draw a token for", state))?;
+        let token = Token::new();
+        write_whole(&file, token.as_str().as_bytes())?;
+        Ok(token)
+    }
+
     /// Where the Envoy that a running Chancery starts for a fleet answers, as [`Self::own_socket`].
     pub fn admin_socket(state: &Path, fleet: &FleetName) -> PathBuf {
         let gateways = std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("gateways");
         let mut folders = owned(&gateways).into_iter().filter(|(_, owner)| owner == fleet).map(|(folder, _)| folder);
         let folder = folders.find(|folder| *folder != earlier_name(fleet)).unwrap_or_else(|| earlier_name(fleet));
         let sockets = if fits(&gateways) { gateways } else { recorded(state).unwrap_or(gateways) };
-        sockets.join(folder).join("admin.sock")
+        sockets.join(folder).join(ADMIN_SOCKET)
     }
 
     /// Removes a folder of sockets outside the state folder at the end, unless something is left in it: a proxy that goes on, or a
@@ -159,16 +179,16 @@ impl Layout {
         homes.entry(fleet.clone()).or_insert_with(Home::new).clone()
     }
 
-    fn paths_in(&self, folder: &str, token: StreamToken) -> ProxyPaths {
+    fn paths_in(&self, folder: &str, token: Token) -> ProxyPaths {
         let dir = self.gateways.join(folder);
         let sockets = self.sockets.join(folder);
         ProxyPaths {
             token,
             kept_token: dir.join(TOKEN),
             token_file: sockets.join(TOKEN),
-            bootstrap: dir.join("bootstrap.json"),
+            bootstrap: sockets.join(BOOTSTRAP),
             xds_socket: sockets.join("xds.sock"),
-            admin_socket: sockets.join("admin.sock"),
+            admin_socket: sockets.join(ADMIN_SOCKET),
             log: dir.join("envoy.log"),
             output: dir.join("output.log"),
             wanted: dir.join("wanted.json"),
@@ -256,6 +276,13 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
 
 /// The file of a proxy's folder that names its fleet.
 const OWNER: &str = "gateway";
+
+/// The name of a proxy's bootstrap.
+pub(crate) const BOOTSTRAP: &str = "bootstrap.json";
+
+/// The name of an Envoy's admin socket. Envoy is given it without its folder: the kernel shows to all users under which paths sockets were bound
+/// (`/proc/net/unix`).
+pub const ADMIN_SOCKET: &str = "admin.sock";
 
 /// The file of a proxy's folder with its token.
 const TOKEN: &str = "token";

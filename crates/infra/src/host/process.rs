@@ -1,6 +1,7 @@
 //! A process that runs apart from us: started in its own process group, watched by a descriptor, found again after a restart.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -14,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command};
 
 use super::launch::Launch;
-use super::layout::write_whole;
+use super::layout::{BOOTSTRAP, write_whole};
 use super::readable::readable;
 use super::{Error, ProxyPaths};
 
@@ -54,7 +55,7 @@ impl Process {
         };
         let mut child = Command::new(&launch.program)
             .args(&launch.args)
-            .current_dir("/")
+            .current_dir(&paths.sockets)
             .stdin(Stdio::null())
             .stdout(append(&paths.output)?)
             .stderr(append(&paths.log)?)
@@ -86,7 +87,7 @@ impl Process {
             return Ok(Some(process));
         }
         match search(&paths.bootstrap, leaving) {
-            Some(pid) => Self::running(pid, None, paths),
+            Some(pid) => Self::running(pid, (None, Known::Nothing), paths),
             None => Ok(None),
         }
     }
@@ -96,16 +97,21 @@ impl Process {
         if record.started == 0 || start_time(record.pid) != Some(record.started) {
             return Ok(None);
         }
-        Self::running(record.pid, Some(record.identity).filter(|identity| identity != UNKNOWN), paths)
+        let identity = Some(record.identity).filter(|identity| identity != UNKNOWN);
+        Self::running(record.pid, (identity, Known::Recorded), paths)
     }
 
-    fn running(pid: u32, identity: Option<String>, paths: &ProxyPaths) -> Result<Option<Self>, Error> {
-        if !runs_from(pid, &paths.bootstrap) {
+    fn running(
+        pid: u32,
+        (identity, known): (Option<String>, Known),
+        paths: &ProxyPaths,
+    ) -> Result<Option<Self>, Error> {
+        if !runs_from(pid, &paths.bootstrap, known) {
             return Ok(None);
         }
         let process = Self::watch(pid, identity)?;
         // Between the look and the descriptor the process may have ended and its number been given away.
-        Ok(runs_from(pid, &paths.bootstrap).then_some(process))
+        Ok(runs_from(pid, &paths.bootstrap, known).then_some(process))
     }
 
     /// Compares what runs with what would be started, for a process whose record could not be written (a full disk): the program's file,
@@ -190,16 +196,44 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// A process of this user whose arguments hold `-c <bootstrap>`, that very file: in a container with a file system of its own the
-/// same path can be another one.
-fn runs_from(pid: u32, bootstrap: &Path) -> bool {
+/// A process of this user whose arguments hold `-c bootstrap.json` and that was started in the folder of that very file, or, by an earlier version, with the
+/// file's whole path: in a container with a file system of its own the same path can be another file.
+fn runs_from(pid: u32, bootstrap: &Path, known: Known) -> bool {
     let ours =
         || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|p| p.uid() == rustix::process::geteuid().as_raw());
     let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let mut args = line.split(|byte| *byte == 0).skip_while(|arg| *arg != b"-c");
-    let named = args.next().is_some() && args.next() == Some(bootstrap.as_os_str().as_bytes());
-    named && ours() && sees(pid, bootstrap)
+    let (_, Some(named)) = (args.next(), args.next()) else { return false };
+    let is_whole = named == bootstrap.as_os_str().as_bytes();
+    let is_below =
+        || named == BOOTSTRAP.as_bytes() && bootstrap.parent().is_some_and(|folder| is_in(pid, folder, known));
+    (is_whole || is_below()) && ours() && sees(pid, bootstrap)
 }
+
+/// What is known of a process before its folder is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// A record has its number and when it started.
+    Recorded,
+    /// Nothing.
+    Nothing,
+}
+
+/// Whether a process was started in this folder, which may be gone or another one by now. Of a program that has rights of its own (`setcap`) the kernel does
+/// not show us the folder: then its record counts.
+fn is_in(pid: u32, folder: &Path, known: Known) -> bool {
+    match std::fs::read_link(format!("/proc/{pid}/cwd")) {
+        Ok(found) => {
+            let found = found.as_os_str().as_bytes();
+            let found = Path::new(OsStr::from_bytes(found.strip_suffix(GONE).unwrap_or(found)));
+            found == folder || std::fs::canonicalize(folder).is_ok_and(|folder| found == folder)
+        }
+        Err(error) => error.kind() == ErrorKind::PermissionDenied && known == Known::Recorded,
+    }
+}
+
+/// Follows the name of a folder that was removed (proc(5), `/proc/pid/cwd`).
+const GONE: &[u8] = b" (deleted)";
 
 /// Whether a process finds the same file, or as little, under this path. Of a program that has rights of its own (`setcap`) the kernel
 /// does not tell us: then the path counts.
@@ -219,7 +253,7 @@ pub(crate) fn search(bootstrap: &Path, but: &BTreeSet<u32>) -> Option<u32> {
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let numbers = numbers.filter(|pid| !but.contains(pid));
     // A process that has been forked and not yet become Envoy has our arguments, not these.
-    numbers.into_iter().find(|pid| runs_from(*pid, bootstrap) && start_time(*pid).is_some())
+    numbers.into_iter().find(|pid| runs_from(*pid, bootstrap, Known::Nothing) && start_time(*pid).is_some())
 }
 
 #[cfg(test)]

@@ -407,7 +407,7 @@ impl Supervisor {
 
     fn launch(&self, infra: &Infra, envoy: &Envoy) -> Launch {
         let bootstrap = (self.shared.options.bootstrap)(infra, &self.paths);
-        Launch::new(infra, envoy, bootstrap, &self.paths, &self.shared.options)
+        Launch::new(infra, envoy, bootstrap, &self.shared.options)
     }
 
     async fn set_log_levels(&self, launch: &Launch) {

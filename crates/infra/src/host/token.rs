@@ -1,4 +1,5 @@
-//! The secret that a proxy on this machine shares with the xDS server: it proves that a stream is the proxy's, however it came.
+//! Secrets that programs on this machine share with Chancery: they prove who calls, however the call came. A Unix socket alone does not: an Envoy connects to
+//! every one that its user may open, for the requests of others.
 
 use std::fmt;
 use std::path::Path;
@@ -12,12 +13,12 @@ mod tests;
 
 /// A token of 128 random bits, as 32 hexadecimal digits. It is not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct StreamToken(Arc<str>);
+pub struct Token(Arc<str>);
 
 /// The length of a token in digits: a guess is right once in 2^128.
 const DIGITS: usize = 32;
 
-impl StreamToken {
+impl Token {
     /// Draws a token.
     pub(crate) fn new() -> Self {
         Self(random().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
@@ -36,9 +37,9 @@ impl StreamToken {
     }
 }
 
-impl fmt::Debug for StreamToken {
+impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StreamToken")
+        f.write_str("Token")
     }
 }
 

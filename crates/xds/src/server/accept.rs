@@ -1,7 +1,8 @@
 //! Listening sockets, each with a task that owns its connections.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -169,7 +170,7 @@ fn is_trusted(user: u32) -> bool {
 pub(super) fn unix(shared: &Arc<Shared>, path: &Path, gate: Gate) -> Result<(), ListenError> {
     let failed = |reason| ListenError::Bind { place: path.display().to_string(), reason };
     clear_dead_socket(path)?;
-    let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
+    let listener = bind_unseen(path).map_err(failed)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
@@ -182,6 +183,16 @@ pub(super) fn unix(shared: &Arc<Shared>, path: &Path, gate: Gate) -> Result<(), 
         old.send_replace(true);
     }
     spawn(shared, Listening::Unix(listener), gate, stopped)
+}
+
+/// Binds a socket without its folder's name: the kernel shows to all users under which paths sockets were bound (`/proc/net/unix`), and who knows
+/// the folder of a proxy could lead an Envoy there by a link.
+fn bind_unseen(path: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    let folder = std::fs::File::open(folder)?;
+    std::os::unix::net::UnixListener::bind(Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name))
 }
 
 pub(super) fn tcp(

@@ -20,8 +20,8 @@ impl Launches {
         let mut infra = gateway("edge", &[80]);
         let mut envoy = Envoy { path: "/bin/envoy".into(), version: "1.40.0".to_owned() };
         change(&mut infra, &mut options, &mut envoy);
-        let paths = options.layout.prepare(&infra.fleet).unwrap();
-        Launch::new(&infra, &envoy, "{}".to_owned(), &paths, &options)
+        options.layout.prepare(&infra.fleet).unwrap();
+        Launch::new(&infra, &envoy, "{}".to_owned(), &options)
     }
 }
 

@@ -90,7 +90,8 @@ async fn an_envoy_in_the_folder_of_an_earlier_version_is_replaced() {
     std::fs::write(folder.join("gateway"), edge.fleet.as_str()).unwrap();
     let earlier = stage.options.layout.earlier_paths(&edge.fleet).unwrap();
     let envoy = stage.options.envoy.find().await.unwrap();
-    let launch = Launch::new(&edge, &envoy, greeting(&edge, &earlier), &earlier, &stage.options);
+    let mut launch = Launch::new(&edge, &envoy, greeting(&edge, &earlier), &stage.options);
+    launch.args[1] = earlier.bootstrap.display().to_string();
     std::fs::write(&earlier.bootstrap, &launch.bootstrap).unwrap();
     let first = Process::start(&launch, &earlier).unwrap().pid;
     stage.want_only(&edge);

@@ -1,10 +1,10 @@
 //! Tokens and the files that hold them.
 
-use super::StreamToken;
+use super::Token;
 
 #[test]
 fn tokens_differ_and_are_not_shown() {
-    let [one, other] = [StreamToken::new(), StreamToken::new()];
+    let [one, other] = [Token::new(), Token::new()];
     assert_ne!(one, other);
     assert_eq!(one.as_str().len(), 32);
     assert!(!format!("{one:?}").contains(one.as_str()));
@@ -14,10 +14,10 @@ fn tokens_differ_and_are_not_shown() {
 fn damaged_token_file_is_no_token() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
-    let token = StreamToken::new();
+    let token = Token::new();
     for (text, good) in [(token.as_str(), true), ("", false), ("abc", false), (&"g".repeat(32), false)] {
         std::fs::write(&file, text).unwrap();
-        assert_eq!(StreamToken::read(&file).is_some(), good, "{text:?}");
+        assert_eq!(Token::read(&file).is_some(), good, "{text:?}");
     }
-    assert_eq!(StreamToken::read(&folder.path().join("none")), None);
+    assert_eq!(Token::read(&folder.path().join("none")), None);
 }
