@@ -36,7 +36,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use infra::host::Layout;
+use infra::host::{Layout, Token};
 use serde::Deserialize;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
@@ -126,12 +126,13 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
     let socket = Layout::own_socket(&state);
     let token = Layout::make_own_token(&state);
     let token = token.inspect_err(|error| tracing::warn!(%error, "the admin socket answers nobody, as it has no token; start again once there is room"));
-    let token = token.ok().map(|token| format!("Bearer {}", token.as_str()).into());
+    let token = token.ok();
+    let expected = token.as_ref().map(|token| format!("Bearer {}", token.as_str()).into());
     let mut listener = bind(&socket)?;
     // Also where this ends by being dropped.
     let _removed = Removed(socket.clone());
     let routes =
-        for_readers(&admin).route("/log", get(log)).with_state(admin).layer(from_fn_with_state(token, with_token));
+        for_readers(&admin).route("/log", get(log)).with_state(admin).layer(from_fn_with_state(expected, with_token));
     loop {
         let served = axum::serve(listener, routes.clone()).with_graceful_shutdown(stop.clone().cancelled_owned());
         listener = tokio::select! {
@@ -141,7 +142,7 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
             }
             // A watcher may be waiting for a change: the end does not wait for it.
             () = stop.cancelled() => break,
-            again = bound_again(&socket) => again,
+            again = bound_again(&socket, (&state, token.as_ref())) => again,
         };
     }
     Ok(())
@@ -181,16 +182,17 @@ fn bind(socket: &Path) -> anyhow::Result<UnixListener> {
     UnixListener::bind(socket).map_err(|error| anyhow::anyhow!("admin socket {}: {error}", socket.display()))
 }
 
-/// Listens again once somebody has removed the socket, with its folder perhaps.
-async fn bound_again(socket: &Path) -> UnixListener {
+/// Listens again once the socket was removed, with the folder and the token perhaps.
+async fn bound_again(socket: &Path, (state, token): (&Path, Option<&Token>)) -> UnixListener {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         if socket.exists() {
             continue;
         }
-        if let Some(folder) = socket.parent() {
+        for folder in socket.parent().into_iter().chain([state]) {
             let _there = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         }
+        let _no_room = token.map(|token| Layout::keep_own_token(state, token));
         if let Ok(listener) = bind(socket) {
             return listener;
         }

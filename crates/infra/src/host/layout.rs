@@ -132,8 +132,16 @@ impl Layout {
         }
         try_random().map_err(Error::file("draw a token for", state))?;
         let token = Token::new();
-        write_whole(&file, token.as_str().as_bytes())?;
+        Self::keep_own_token(state, &token)?;
         Ok(token)
+    }
+
+    /// Writes the token of [`Self::own_token`] where it is not there any more.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be written.
+    pub fn keep_own_token(state: &Path, token: &Token) -> Result<(), Error> {
+        write_whole(&Self::own_token(state), token.as_str().as_bytes())
     }
 
     /// Where the Envoy that a running Chancery starts for a fleet answers, as [`Self::own_socket`].
