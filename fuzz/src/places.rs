@@ -2,15 +2,18 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use translator::OwnPlaces;
 use translator::fuzzing::takes_socket;
+use translator::{ClosedAddresses, OwnPlaces};
 
 /// Runs an input: a path, its target behind a zero, and an address in the last 18 bytes.
 pub fn run(data: &[u8]) {
     let places = OwnPlaces {
         folders: vec!["/state".into()],
-        listeners: ["0.0.0.0:18000", "[::1]:18001"].into_iter().filter_map(|text| text.parse().ok()).collect(),
-        machine: [IpAddr::from([10, 0, 0, 7])].into(),
+        addresses: ClosedAddresses {
+            listeners: ["0.0.0.0:18000", "[::1]:18001"].into_iter().filter_map(|text| text.parse().ok()).collect(),
+            machine: [IpAddr::from([10, 0, 0, 7])].into(),
+            link_local: false,
+        },
         ..OwnPlaces::default()
     };
     let mut parts = data.splitn(2, |byte| *byte == 0).map(String::from_utf8_lossy);

@@ -13,7 +13,7 @@ use envoy::{StaticOptions, StaticParts};
 use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::{Input, Links, Texts};
 use serde_json::{Map, Value, json};
-use translator::{InFleet, Options, Outputs, OwnPlaces, Translator, UnsupportedPolicies};
+use translator::{ClosedAddresses, InFleet, Options, Outputs, OwnPlaces, Translator, UnsupportedPolicies};
 use xds::{Change, FleetUpdate};
 
 use crate::cli::PowerArgs;
@@ -58,7 +58,10 @@ impl Offline {
         };
         let mut translator = Translator::new(options);
         let link_local = allowed.is_some_and(|allowed| allowed.allow_link_local);
-        translator.set_own_places(Arc::new(OwnPlaces { link_local, ..OwnPlaces::default() }));
+        translator.set_own_places(Arc::new(OwnPlaces {
+            addresses: ClosedAddresses { link_local, ..ClosedAddresses::default() },
+            ..OwnPlaces::default()
+        }));
         let (store, graph) = translator.store();
         store.apply(graph, loaded.into_batch());
         translator.set_time(crate::serve::now());

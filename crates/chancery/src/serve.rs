@@ -224,7 +224,7 @@ fn listen(
     if let Some(address) = args.xds_listen {
         let terms = (&args.xds_tls, &args.insecure_xds, args.xds_bounds.limits());
         let (bound, files) = sockets::listen_at(server, &tokens, address, terms)?;
-        places.listeners.insert(bound);
+        places.addresses.listeners.insert(bound);
         if let Some(files) = files {
             tasks.spawn("certificates of xDS", files.follow(stop.clone()));
         }

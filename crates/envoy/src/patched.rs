@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ir::patch::{Action, Patch, PatchSet, PolicyPatches};
-use ir::raw::{PowerUse, Powers, RawFault, RawOutput};
+use ir::raw::{RawFault, RawOutput, RawRules};
 use ir::{ClusterName, RawName, RawResource};
 use patch::OperationError;
 use serde_json::Value as Json;
@@ -85,7 +85,7 @@ pub fn patched(
             outcomes.push(PatchOutcome::LeftOut(None, WAITS.to_owned()));
             continue;
         }
-        outcomes.push(match apply(id, base, current.as_deref(), (policy, set.powers)) {
+        outcomes.push(match apply(id, base, current.as_deref(), (policy, &set.rules)) {
             Err(outcome) => outcome,
             Ok(resource) => {
                 names.extend(resource.names.iter().cloned());
@@ -124,12 +124,12 @@ fn mark_of(before: u64, policy: &PolicyPatches) -> u64 {
     hasher.digest().max(1)
 }
 
-/// The resource with the patches of one policy more. It has no power that the operator does not allow, but for what it does without patches.
+/// The resource with the patches of one policy more. It does nothing that the operator does not allow, but for what it does without patches.
 fn apply(
     id: &RawName,
     base: Option<&Base<'_>>,
     current: Option<&RawResource>,
-    (policy, powers): (&PolicyPatches, Powers),
+    (policy, rules): (&PolicyPatches, &RawRules),
 ) -> Result<Arc<RawResource>, PatchOutcome> {
     let left_out = |text: String| PatchOutcome::LeftOut(None, text);
     let print = |bytes: &[u8]| protojson::to_proto_json(id.message, bytes).map_err(|error| left_out(error.to_string()));
@@ -145,16 +145,9 @@ fn apply(
         let text = format!("the name of a resource cannot be changed, and would be {}", resource.id.name);
         return Err(left_out(text));
     }
-    if resource.uses.iter().any(|found| !powers.has(found.power)) {
-        let before = base.and_then(|base| without_patches(id, base));
-        let is_before = |found: &&PowerUse| {
-            let same = |own: &PowerUse| (own.power, &own.what) == (found.power, &found.what);
-            before.as_ref().is_some_and(|before| before.uses.iter().any(same))
-        };
-        let refused = powers.refuse(resource.uses.iter().filter(|found| !is_before(found)));
-        if !refused.is_empty() {
-            return Err(left_out(told(&refused)));
-        }
+    let refused = rules.refuse(&resource, || base.and_then(|base| without_patches(id, base)));
+    if !refused.is_empty() {
+        return Err(left_out(told(&refused)));
     }
     if base.is_some_and(|base| base.vhds) != resource.tail.is_some() {
         let text = "whether hosts come one by one (vhds) cannot be changed".to_owned();

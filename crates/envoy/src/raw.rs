@@ -13,6 +13,7 @@ pub use inline::raw_bootstrap;
 
 use crate::resource::{Encoded, EncodedSet, Need, Versions, sorted_needs, type_url};
 
+mod addresses;
 mod fields;
 pub(crate) mod inline;
 mod powers;
@@ -103,6 +104,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
     let claims = items.map(|name| message.view().items(name).iter().map(claims).collect()).unwrap_or_else(Vec::new);
     let parts = parts.into_iter().zip(claims).map(|(bytes, claims)| RawPart { claims, bytes }).collect();
     let slow = id.message == CLUSTER && is_slow(&message.view());
+    let (uses, addresses) = powers::of(message);
     RawResource {
         names: references::of(&id, message),
         bytes: rest.into(),
@@ -110,7 +112,8 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
         says_more,
         tail,
         slow,
-        uses: powers::of(message),
+        uses,
+        addresses,
         endpoints: None,
         id,
     }

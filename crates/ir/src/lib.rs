@@ -16,8 +16,10 @@
 //! | [`patch`] | [`PatchSet`]: what users change of what is generated |
 //! | [`raw`] | [`RawResource`]: what users wrote as Envoy has it |
 //! | [`tcp`] | [`TcpProxy`]: where connections go that are no HTTP |
+//! | [`address`] | [`ClosedAddresses`]: where nothing leads |
 //! | [`infra`] | [`Infra`]: the proxies themselves |
 
+pub mod address;
 pub mod cluster;
 pub mod infra;
 pub mod listener;
@@ -29,6 +31,7 @@ pub mod runtime;
 pub mod secret;
 pub mod tcp;
 
+pub use address::ClosedAddresses;
 pub use cluster::{Address, Cluster, Endpoint, EndpointSource, Endpoints};
 pub use infra::Infra;
 pub use listener::{FilterChain, Listener};

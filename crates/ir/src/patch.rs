@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::raw::Powers;
+use crate::raw::RawRules;
 
 /// Full names of the messages that can be patched, in the order in which they are: what is named comes first.
 pub const PATCHABLE: [&str; 5] = [
@@ -35,9 +35,9 @@ pub struct PatchSet {
     /// The same of what they have accepted since something was refused. Then policies are added one by one, each when those before it are accepted.
     #[serde(skip)]
     pub accepted: BTreeSet<u64>,
-    /// Their powers over the proxy's machine.
+    /// What the operator lets them do.
     #[serde(skip)]
-    pub powers: Powers,
+    pub rules: RawRules,
 }
 
 /// What one policy does to the resource.

@@ -8,8 +8,10 @@ use serde::{Serialize, Serializer};
 use crate::name::EndpointSetName;
 
 pub use power::{Power, PowerUse, Powers};
+pub use rules::{RawAddress, RawRules};
 
 mod power;
+mod rules;
 
 /// One of Envoy's resources by the full name of its message and its own name: `envoy.config.cluster.v3.Cluster`, `shop`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -58,6 +60,9 @@ pub struct RawResource {
     /// Its uses of powers that only the operator may allow: sorted, each once.
     #[serde(skip)]
     pub uses: Vec<PowerUse>,
+    /// The addresses to which it leads: sorted, each once.
+    #[serde(skip)]
+    pub addresses: Vec<RawAddress>,
 }
 
 /// An item of a resource that can be put together from several objects: a virtual host of a route configuration.

@@ -91,6 +91,10 @@ impl<'p> Walker<'_, 'p> {
         }
         let inner = self.pool.find(&any.type_url).and_then(|known| DynamicMessage::decode(known, any.value).ok());
         match inner {
+            // One in another, which has a JSON form of its own, stands under `value` there: however deep they are, the depth ends it.
+            Some(inner) if WellKnown::of(&inner.descriptor()).is_some() => {
+                self.within(Here::Value, |this| this.message(&inner));
+            }
             Some(inner) => self.message(&inner),
             None => self.opaque(&any.type_url),
         }

@@ -1,6 +1,5 @@
 //! Backends: what stands behind a reference, how it is spoken to, and the cluster that comes of it in a fleet.
 
-pub(crate) mod address;
 pub(crate) mod cluster;
 pub(crate) mod object;
 pub(crate) mod own;

@@ -20,9 +20,10 @@ use api::envoy_gateway::DeployType;
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::{Kind, Labels, ObjectKey};
 use engine::{Cx, Graph, Table};
+use ir::ClosedAddresses;
 use ir::RawName;
 use ir::infra::kubernetes::Place;
-use ir::raw::{Power, Powers};
+use ir::raw::{Power, Powers, RawRules};
 use store::{GatewayApi, Tables};
 
 pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
@@ -91,6 +92,10 @@ pub(crate) struct Settings {
     allowed: Powers,
     /// Backends may lead to link-local addresses.
     pub(crate) link_local: Table<(), bool>,
+    /// The addresses of this process that nothing leads to; joined with that.
+    closed: Table<(), Arc<ClosedAddresses>>,
+    /// Proxies may run on this machine.
+    here: bool,
     rules: Table<(), Arc<ProxyRules>>,
     proxy: Table<(), Arc<EnvoyProxySpec>>,
     /// The command line's word on policies that are not built counts before that.
@@ -101,7 +106,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    fn declare(g: &mut Graph, inputs: Tables, options: Options) -> Self {
+    fn declare(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Self {
         Self {
             controller: g.map("controller_name", inputs.settings, |_, (), settings| {
                 Arc::from(&*settings.spec.gateway.controller_name)
@@ -119,6 +124,8 @@ impl Settings {
             link_local: g.map("link_local_backends", inputs.settings, |_, (), settings| {
                 settings.spec.extension_apis.enable_link_local_backends
             }),
+            closed: g.map("closed_addresses", own.places, |_, (), places| Arc::new(places.addresses.clone())),
+            here: options.file_mode,
             rules: g.map("proxy_rules", inputs.settings, |_, (), settings| Arc::new(ProxyRules::of(settings))),
             proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
                 settings.spec.envoy_proxy.as_deref().map(|own| ((), Arc::new(own.clone())))
@@ -149,9 +156,14 @@ impl Settings {
         cx.get(self.patches, &()).copied().unwrap_or_default()
     }
 
-    /// Returns the powers of raw resources and patches over the proxy's machine.
-    pub(crate) fn powers(&self, cx: &mut Cx<'_>) -> Powers {
-        self.allowed.or(cx.get(self.powers, &()).copied().unwrap_or_default())
+    /// Returns what raw resources and patches may do to the proxy's machine, and where they may lead.
+    pub(crate) fn raw_rules(&self, cx: &mut Cx<'_>) -> RawRules {
+        let powers = self.allowed.or(cx.get(self.powers, &()).copied().unwrap_or_default());
+        let mut closed = cx.get(self.closed, &()).cloned().unwrap_or_default();
+        if !closed.link_local && cx.get(self.link_local, &()).copied().unwrap_or_default() {
+            Arc::make_mut(&mut closed).link_local = true;
+        }
+        RawRules { powers, closed, here: self.here }
     }
 
     /// Returns the rights of an `EnvoyProxy`.
@@ -314,7 +326,7 @@ fn own(g: &mut Graph) -> Own {
 
 fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
     let installed = Installed::declare(g, inputs);
-    let settings = Settings::declare(g, inputs, options);
+    let settings = Settings::declare(g, inputs, own, options);
     let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));
     let namespaces = g.map("namespace_labels", inputs.namespaces, |_, _, namespace| {
         let own = namespace.meta.labels.iter();

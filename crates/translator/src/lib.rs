@@ -69,6 +69,8 @@ use store::{FactKey, Store};
 
 use crate::raw::trial;
 
+pub use ir::ClosedAddresses;
+
 pub use crate::backend::own::OwnPlaces;
 pub use crate::digest::Digest;
 pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};

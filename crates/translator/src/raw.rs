@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::raw::{LabelCondition, RawSecretRef, STRICT, WorkloadSelector, is_strict};
 use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, Secret};
-use ir::raw::{Powers, RawFault, RawOutput, RawPart, RawReading, ReadRaw};
+use ir::raw::{RawFault, RawOutput, RawPart, RawReading, RawRules, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
 use serde_json::Value as Json;
 
@@ -130,9 +130,9 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Removes the resource if it uses powers that the operator does not allow, with an error for each use.
-    pub(crate) fn within(mut self, powers: Powers) -> Self {
-        let refused = self.reading.resource.as_ref().map(|resource| powers.refuse(resource.uses.iter()));
+    /// Removes the resource if it does what the operator does not allow, with an error for each.
+    pub(crate) fn within(mut self, rules: &RawRules) -> Self {
+        let refused = self.reading.resource.as_ref().map(|resource| rules.refuse(resource, || None));
         if let Some(refused) = refused.filter(|refused| !refused.is_empty()) {
             self.reading.resource = None;
             self.reading.errors.extend(refused);

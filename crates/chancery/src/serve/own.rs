@@ -8,7 +8,7 @@ use infra::host::{Layout, machine_addresses};
 use provider::file::SocketPaths;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use translator::OwnPlaces;
+use translator::{ClosedAddresses, OwnPlaces};
 
 use super::kubernetes::XDS_ADDRESS;
 use crate::cli::RunArgs;
@@ -23,9 +23,11 @@ pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: 
     OwnPlaces {
         folders: by_each_name(layout.folders().into_iter().chain([state])),
         socket_roots: by_each_name(args.backend_sockets.iter().map(PathBuf::as_path)),
-        listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
-        machine: machine_addresses(),
-        link_local: args.powers.allow_link_local,
+        addresses: ClosedAddresses {
+            listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
+            machine: machine_addresses(),
+            link_local: args.powers.allow_link_local,
+        },
     }
 }
 
@@ -43,13 +45,13 @@ pub(super) async fn follow(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     // A listener on one address is reached by that one, whatever others the machine has.
-    let on_all = places.listeners.iter().any(|listener| listener.ip().is_unspecified());
+    let on_all = places.addresses.listeners.iter().any(|listener| listener.ip().is_unspecified());
     let mut changed = true;
     while !stop.is_cancelled() {
         if on_all {
             let machine = machine_addresses();
-            changed |= places.machine != machine;
-            places.machine = machine;
+            changed |= places.addresses.machine != machine;
+            places.addresses.machine = machine;
         }
         if std::mem::take(&mut changed) {
             let _ended = inputs.send(Input::Own(Arc::new(places.clone()))).await;

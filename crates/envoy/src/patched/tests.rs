@@ -38,7 +38,7 @@ fn web(timeout: &str) -> Value {
 }
 
 fn set(policies: Vec<PolicyPatches>) -> PatchSet {
-    PatchSet { policies, refused: BTreeMap::new(), accepted: BTreeSet::new(), powers: ir::raw::Powers::default() }
+    PatchSet { policies, refused: BTreeMap::new(), accepted: BTreeSet::new(), rules: ir::raw::RawRules::default() }
 }
 
 #[test]

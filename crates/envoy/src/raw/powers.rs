@@ -1,11 +1,11 @@
 //! Powers that a resource uses, found by the types of the messages in it: wherever a type stands, in an `Any` or a `TypedStruct` too.
 
-use std::net::IpAddr;
-
-use ir::raw::{Power, PowerUse};
+use ir::raw::{Power, PowerUse, RawAddress};
 use protojson::{Message, Part, View};
 
 use super::SECRET;
+use super::addresses::{self, Found};
+use super::inline::LISTENER;
 
 const FILE: &str = "reads or writes the file";
 const VARIABLE: &str = "reads the environment variable";
@@ -105,7 +105,6 @@ const FIELDS: &[(&str, &str, Power, &str)] = &[
 const FILE_LOG: &str = "envoy.extensions.access_loggers.file.v3.FileAccessLog";
 const GOOGLE_CALLS: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials";
 const GOOGLE_CHANNEL: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc.ChannelCredentials";
-const GOOGLE_GRPC: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc";
 
 /// Messages that use a power whatever they hold.
 const MESSAGES: &[(&str, Power, &str)] = &[
@@ -157,28 +156,50 @@ const FORMATS: [(&str, Power, &str); 2] = [
     ("%FILE_CONTENT(", Power::Files, "reads a file with the format"),
 ];
 
-const SOCKET_ADDRESS: &str = "envoy.config.core.v3.SocketAddress";
-
-/// The admin interface's port in the bootstrap of workloads in a cluster, on loopback.
-const ADMIN_PORT: i64 = 19_000;
-
 /// The beginning of the names of clusters in the bootstrap of Chancery's proxies.
 const OWN: &str = "chancery.";
 /// The one of these that never exists.
 const INVALID: &str = "chancery.invalid";
-/// Under this name a filter says to which cluster a connection goes.
-const CLUSTER_STATE: &str = "envoy.tcp_proxy.cluster";
+/// Under these names filters say to which cluster or address a connection goes, or in which network.
+const STATES: [&str; 8] = [
+    "envoy.network.network_namespace",
+    "envoy.network.transport_socket.http_11_proxy.info",
+    "envoy.network.transport_socket.original_dst_address",
+    "envoy.network.upstream_bind_override.network_namespace",
+    "envoy.tcp_proxy.cluster",
+    "envoy.udp_proxy.cluster",
+    "envoy.upstream.dynamic_host",
+    "envoy.upstream.dynamic_port",
+];
+/// Arguments of Google's gRPC client that name another way to its target.
+const GRPC_PROXIES: [&str; 3] =
+    ["grpc.address_http_proxy", "grpc.address_http_proxy_enabled_addresses", "grpc.http_proxy"];
 
-/// Returns the uses of powers, sorted, each once.
-pub(super) fn of(message: &Message<'_>) -> Vec<PowerUse> {
-    let is_secret = message.view().is(SECRET);
-    let mut found = Vec::new();
+/// Fields with the addresses of a listener.
+const BOUND: [&str; 2] = ["address.", "additionalAddresses["];
+
+/// Returns the uses of powers, and the addresses to which the resource leads; sorted, each once.
+pub(super) fn of(message: &Message<'_>) -> (Vec<PowerUse>, Vec<RawAddress>) {
+    let (is_secret, is_listener) = (message.view().is(SECRET), message.view().is(LISTENER));
+    let (mut uses, mut leads) = (Vec::new(), Vec::new());
     message.walk(&mut |part, path| {
         let mut add = |power, what: String| {
-            found.push(PowerUse { power, what: what.into(), path: path().to_string().into() });
+            uses.push(PowerUse { power, what: what.into(), path: path().to_string().into() });
         };
         match part {
-            Part::Message(view) => in_message(&view, &mut add),
+            Part::Message(view) => {
+                in_message(&view, &mut add);
+                addresses::in_message(&view, &mut |found| match found {
+                    Found::Use(power, what) => add(power, what),
+                    Found::Address(host, port) => {
+                        let path: Box<str> = path().to_string().into();
+                        // Where a listener is bound it leads nowhere.
+                        if !is_listener || !BOUND.iter().any(|field| path.starts_with(field)) {
+                            leads.push(RawAddress { host: host.into(), port, path });
+                        }
+                    }
+                });
+            }
             // Envoy reads no text of a secret as a format.
             Part::Text(_) if is_secret => {}
             Part::Text(text) => in_text(&text, &mut add),
@@ -189,9 +210,11 @@ pub(super) fn of(message: &Message<'_>) -> Vec<PowerUse> {
             }
         }
     });
-    found.sort_unstable();
-    found.dedup_by(|one, kept| (one.power, &one.what) == (kept.power, &kept.what));
-    found
+    uses.sort_unstable();
+    uses.dedup_by(|one, kept| (one.power, &one.what) == (kept.power, &kept.what));
+    leads.sort_unstable();
+    leads.dedup_by(|one, kept| (&one.host, one.port) == (&kept.host, kept.port));
+    (uses, leads)
 }
 
 fn in_message(view: &View<'_>, add: &mut dyn FnMut(Power, String)) {
@@ -209,24 +232,6 @@ fn in_message(view: &View<'_>, add: &mut dyn FnMut(Power, String)) {
     if CODE.iter().any(|part| name.contains(part)) {
         add(Power::Lua, format!("runs code in the proxy with {name}"));
     }
-    if view.is(SOCKET_ADDRESS) && is_admin(view) {
-        add(
-            Power::Admin,
-            format!("may reach the proxy's admin interface at port {ADMIN_PORT} of {}", view.text("address")),
-        );
-    }
-    if view.is(GOOGLE_GRPC) && view.text("target_uri").trim_start().starts_with("unix") {
-        add(Power::Sockets, format!("{SOCKET} {}", view.text("target_uri")));
-    }
-}
-
-/// Returns true if an address may be that of the admin interface of a workload's proxy. A name may lead anywhere.
-fn is_admin(address: &View<'_>) -> bool {
-    let is_here = || match address.text("address").parse::<IpAddr>().map(|address| address.to_canonical()) {
-        Ok(address) => address.is_loopback() || address.is_unspecified(),
-        Err(_) => true,
-    };
-    (address.number("port_value") == ADMIN_PORT || !address.text("named_port").is_empty()) && is_here()
 }
 
 /// Logs that go to the proxy's own output are no files.
@@ -238,11 +243,11 @@ fn in_text(text: &str, add: &mut dyn FnMut(Power, String)) {
     if text.starts_with(OWN) && text != INVALID {
         add(Power::Admin, format!("names {text}, which is Chancery's own"));
     }
-    if text == CLUSTER_STATE {
-        add(
-            Power::Admin,
-            format!("sets {text}, by which connections go to any cluster, those of the proxy's bootstrap included"),
-        );
+    if STATES.contains(&text) {
+        add(Power::Admin, format!("sets {text}, by which connections go anywhere, to the proxy's admin interface too"));
+    }
+    if GRPC_PROXIES.contains(&text) {
+        add(Power::Admin, format!("sets {text}, by which connections go to any address"));
     }
     for (format, power, what) in FORMATS {
         if text.contains(format) {

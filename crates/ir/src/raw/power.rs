@@ -59,10 +59,10 @@ pub struct PowerUse {
 pub struct Powers(u8);
 
 /// Characters of what a resource does that a message repeats: enough for a path of a file.
-const SHOWN: usize = 120;
+pub(super) const SHOWN: usize = 120;
 
 /// Refused uses of one resource that are named, one line each; the others show when these are gone.
-const NAMED: usize = 8;
+pub(super) const NAMED: usize = 8;
 
 impl Powers {
     /// Returns these powers with one more.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::reference::LocalObjectRef;
 use api::{FieldPath, ObjectKey, Problem, Severity};
+use ir::address::ALLOW_LINK_LOCAL;
 use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::own::{ALLOW_LINK_LOCAL, OwnPlaces};
+use super::own::OwnPlaces;
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};

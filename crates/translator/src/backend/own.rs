@@ -1,12 +1,12 @@
 //! Places of Chancery's own that no backend leads to, and the sockets that an operator lets Backends name.
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use ir::ClosedAddresses;
+use ir::address::{ALLOW_LINK_LOCAL, is_localhost};
 use ir::infra::kubernetes::CONFIG_PORT;
 
-use super::address;
 use crate::hostname::Hostname;
 
 #[cfg(test)]
@@ -20,16 +20,9 @@ pub struct OwnPlaces {
     /// Folders below which a socket has to be that a `Backend` names, by both names as well. None: on this machine anywhere else, in a
     /// cluster nowhere.
     pub socket_roots: Vec<PathBuf>,
-    /// Addresses at which Chancery listens.
-    pub listeners: BTreeSet<SocketAddr>,
-    /// Addresses of this machine: a listener on all addresses is reached by each.
-    pub machine: BTreeSet<IpAddr>,
-    /// Backends may lead to link-local addresses and to the metadata services of clouds.
-    pub link_local: bool,
+    /// Addresses that no backend leads to.
+    pub addresses: ClosedAddresses,
 }
-
-/// The setting that lets backends lead to such addresses.
-pub(crate) const ALLOW_LINK_LOCAL: &str = "the operator allows it with extensionApis.enableLinkLocalBackends of the static configuration, or --allow-link-local";
 
 /// Folders through which everything has another name: processes' roots and descriptors, devices.
 const ALIASES: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -40,19 +33,12 @@ const LONGEST_PATH: usize = 107;
 impl OwnPlaces {
     /// Returns true if Chancery listens there, however the address is spelled.
     pub fn is_own(&self, address: IpAddr, port: u16) -> bool {
-        let address = address.to_canonical();
-        // A connection to the unspecified address reaches this machine (Linux).
-        let is_here = || address.is_loopback() || address.is_unspecified() || self.machine.contains(&address);
-        let leads_there = |listener: &SocketAddr| {
-            let own = listener.ip().to_canonical();
-            own == address || own.is_unspecified() && is_here() || address.is_unspecified() && own.is_loopback()
-        };
-        self.listeners.iter().any(|listener| listener.port() == port && leads_there(listener))
+        self.addresses.is_own(address, port)
     }
 
     /// Says why no backend leads to an address, in words that follow it, but for those of Chancery.
     pub(crate) fn refuses_address(&self, address: IpAddr) -> Option<&'static str> {
-        address::refusal(address).filter(|_| !self.link_local)
+        self.addresses.refuses(address)
     }
 
     /// Returns true if no backend leads there.
@@ -71,10 +57,10 @@ impl OwnPlaces {
         if host.rsplit('.').next().is_some_and(is_number) {
             return Some(format!("{host:?} ends in a number, so that it is no name; write an address under ip"));
         }
-        if let Some(words) = address::refusal_of_name(host).filter(|_| !self.link_local) {
+        if let Some(words) = self.addresses.refuses_name(host) {
             return Some(format!("{host:?} {words}; {ALLOW_LINK_LOCAL}"));
         }
-        let is_local = host.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"));
+        let is_local = is_localhost(host);
         if is_local && !loopback {
             return Some(format!("{host:?} is a name of the loopback address"));
         }

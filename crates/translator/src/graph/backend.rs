@@ -342,8 +342,8 @@ fn endpoint_sets(
 /// Joins the process's own places with the static configuration's word on link-local addresses.
 fn combined(own: Option<Arc<OwnPlaces>>, link_local: Option<bool>) -> Arc<OwnPlaces> {
     let mut own = own.unwrap_or_default();
-    if link_local == Some(true) && !own.link_local {
-        Arc::make_mut(&mut own).link_local = true;
+    if link_local == Some(true) && !own.addresses.link_local {
+        Arc::make_mut(&mut own).addresses.link_local = true;
     }
     own
 }

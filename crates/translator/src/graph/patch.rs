@@ -78,7 +78,7 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
             patches: Arc::clone(patches),
         };
         let policies = members.iter().map(one).collect();
-        [(target.clone(), Arc::new(PatchSet { policies, refused, accepted, powers: settings.powers(cx) }))]
+        [(target.clone(), Arc::new(PatchSet { policies, refused, accepted, rules: settings.raw_rules(cx) }))]
     });
     let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
         let standing = cx.get(standings, key)?.clone();

@@ -67,8 +67,8 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     let (grants, namespaces, own, settings) = (base.grants, base.namespaces, base.own, base.settings);
     let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
         let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
-        let powers = settings.powers(reader.cx);
-        let found = raw::read(read, object, &mut reader).within(powers);
+        let rules = settings.raw_rules(reader.cx);
+        let found = raw::read(read, object, &mut reader).within(&rules);
         if found.reading.errors.is_empty() {
             return Arc::new(found);
         }
@@ -76,7 +76,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         // Another object of the name has no earlier form.
         let earlier = earlier.filter(|earlier| earlier.meta.uid() == object.meta.uid());
         Arc::new(match earlier {
-            Some(earlier) => found.or(raw::read(read, &earlier, &mut reader).within(powers)),
+            Some(earlier) => found.or(raw::read(read, &earlier, &mut reader).within(&rules)),
             None => found,
         })
     });

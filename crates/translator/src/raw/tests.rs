@@ -37,6 +37,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         tail: None,
         slow: false,
         uses: Vec::new(),
+        addresses: Vec::new(),
         endpoints: None,
     };
     RawReading {
@@ -286,6 +287,7 @@ fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
         tail: None,
         slow: false,
         uses: Vec::new(),
+        addresses: Vec::new(),
         endpoints: None,
     };
     RawReading { resource: Some(Arc::new(resource)), ..RawReading::default() }

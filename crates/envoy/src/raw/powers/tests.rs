@@ -11,7 +11,7 @@ use crate::raw::{CLUSTER, ROUTE_CONFIGURATION};
 
 fn uses(message: &str, config: &Json) -> Vec<(Power, String)> {
     let (read, _) = protojson::Pool::envoy().read(message, config, protojson::Unknown::Refuse).unwrap();
-    of(&read).into_iter().map(|found| (found.power, format!("{} at {}", found.what, found.path))).collect()
+    of(&read).0.into_iter().map(|found| (found.power, format!("{} at {}", found.what, found.path))).collect()
 }
 
 fn powers(message: &str, config: &Json) -> Vec<Power> {

@@ -5,8 +5,11 @@ use super::*;
 fn places(listeners: &[&str]) -> OwnPlaces {
     OwnPlaces {
         folders: vec!["/state".into(), "/var/state".into()],
-        listeners: listeners.iter().map(|text| text.parse().expect("an address")).collect(),
-        machine: [[10, 0, 0, 7].into()].into(),
+        addresses: ClosedAddresses {
+            listeners: listeners.iter().map(|text| text.parse().expect("an address")).collect(),
+            machine: [[10, 0, 0, 7].into()].into(),
+            link_local: false,
+        },
         ..OwnPlaces::default()
     }
 }

@@ -23,6 +23,7 @@ fn offer((number, form): Form) -> (ObjectKey, Arc<RawResource>) {
         endpoints: None,
         slow: false,
         uses: Vec::new(),
+        addresses: Vec::new(),
     };
     (ObjectKey::of(Kind::BootesRoute, "shop", &format!("{number:03}")), Arc::new(resource))
 }

@@ -53,6 +53,36 @@ fn other_addresses_are_not() {
 }
 
 #[test]
+fn a_text_is_read_as_resolvers_read_it() {
+    for (text, wanted) in [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.1", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("0177.0.0.01.", "127.0.0.1"),
+        ("0", "0.0.0.0"),
+        ("0xA9FEA9FE", "169.254.169.254"),
+        ("169.254.43518", "169.254.169.254"),
+        ("[::1]", "::1"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("[fe80::1%25eth0]", "fe80::1"),
+        (" 10.0.0.1 ", "10.0.0.1"),
+    ] {
+        assert_eq!(literal(text), [text_address(wanted)], "{text}");
+    }
+    for name in ["localhost", "LocalHost.", "x.localhost"] {
+        assert_eq!(literal(name).len(), 2, "{name}");
+    }
+    for name in ["", "a.example", "1.example", "256.1.1.1", "1.2.3.4.5", "4294967296", "0x", "08", "1..2", "+1"] {
+        assert_eq!(literal(name), Vec::<IpAddr>::new(), "{name}");
+    }
+}
+
+fn text_address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
 fn names_of_metadata_services_are_refused_in_any_case() {
     for name in ["metadata.google.internal", "Metadata.Google.INTERNAL.", "metadata", "instance-data"] {
         assert!(refusal_of_name(name).is_some(), "{name}");

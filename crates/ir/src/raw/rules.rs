@@ -1,0 +1,92 @@
+//! Rules of the operator for resources as users wrote them: their powers, and the addresses to which nothing of theirs leads.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::power::{NAMED, SHOWN};
+use super::{Power, Powers, RawFault, RawResource};
+use crate::address::{self, ALLOW_LINK_LOCAL, ClosedAddresses};
+
+/// An address to which a resource leads.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RawAddress {
+    /// The address or name, as written; empty: that of any endpoint, which stands elsewhere.
+    pub host: Box<str>,
+    /// The port; 0 where it is not known.
+    pub port: u16,
+    /// The field's path in the resource, as in [`RawFault`].
+    pub path: Box<str>,
+}
+
+/// What the operator allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawRules {
+    /// The powers that are allowed.
+    pub powers: Powers,
+    /// Addresses that nothing leads to; those of Chancery with [`Power::Admin`] only.
+    pub closed: Arc<ClosedAddresses>,
+    /// Proxies may run on this machine, so that its loopback is theirs too.
+    pub here: bool,
+}
+
+impl RawRules {
+    /// Returns a fault for each thing that a resource does and is not allowed, but for what it does before it is changed.
+    #[must_use]
+    pub fn refuse(&self, resource: &RawResource, before: impl FnOnce() -> Option<Arc<RawResource>>) -> Vec<RawFault> {
+        let is_refused = |leads: &&RawAddress| self.refuses(leads).is_some();
+        let uses: Vec<_> = resource.uses.iter().filter(|found| !self.powers.has(found.power)).collect();
+        let leads: Vec<_> = resource.addresses.iter().filter(is_refused).collect();
+        if uses.is_empty() && leads.is_empty() {
+            return Vec::new();
+        }
+        let before = before();
+        let before = before.as_deref();
+        let uses = uses.into_iter().filter(|found| {
+            let same = |own: &super::PowerUse| (own.power, &own.what) == (found.power, &found.what);
+            !before.is_some_and(|before| before.uses.iter().any(same))
+        });
+        let mut faults = self.powers.refuse(uses);
+        let leads = leads.into_iter().filter(|found| {
+            let same = |own: &RawAddress| (&own.host, own.port) == (&found.host, found.port);
+            !before.is_some_and(|before| before.addresses.iter().any(same))
+        });
+        let fault = |found: &RawAddress| {
+            let text = self.refuses(found)?;
+            Some(RawFault { path: found.path.clone(), text: text.into() })
+        };
+        faults.extend(leads.filter_map(fault).take(NAMED));
+        faults
+    }
+
+    fn refuses(&self, RawAddress { host, port, .. }: &RawAddress) -> Option<String> {
+        let shown: String = host.chars().take(SHOWN).collect();
+        let literal = address::literal(host);
+        let words = self.closed.refuses_name(host).or_else(|| literal.iter().find_map(|ip| self.closed.refuses(*ip)));
+        if let Some(words) = words {
+            return Some(format!("it leads to {shown}, which {words}: the resource is refused; {ALLOW_LINK_LOCAL}"));
+        }
+        if self.powers.has(Power::Admin) || !self.is_own(host, &literal, *port) {
+            return None;
+        }
+        let word = Power::Admin.word();
+        let place = if host.is_empty() { format!("port {port}") } else { format!("{shown} port {port}") };
+        Some(format!(
+            "it leads to {place}, where Chancery listens, which is not allowed: the resource is refused; the operator allows it with \
+             {word} in extensionApis.rawResources of the static configuration, or --raw-resources {word}"
+        ))
+    }
+
+    fn is_own(&self, host: &str, literal: &[IpAddr], port: u16) -> bool {
+        if host.is_empty() {
+            return self.here && self.closed.listeners.iter().any(|listener| listener.port() == port);
+        }
+        let is_of_proxy = |ip: &IpAddr| {
+            let ip = ip.to_canonical();
+            !self.here && (ip.is_loopback() || ip.is_unspecified())
+        };
+        literal.iter().any(|ip| !is_of_proxy(ip) && self.closed.is_own(*ip, port))
+    }
+}
+
+#[cfg(test)]
+mod tests;

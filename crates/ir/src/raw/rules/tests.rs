@@ -1,0 +1,86 @@
+//! Addresses of resources against the operator's rules.
+
+use super::*;
+use crate::RawName;
+
+fn rules(here: bool) -> RawRules {
+    let closed = ClosedAddresses {
+        listeners: ["0.0.0.0:18000".parse().unwrap(), "127.0.0.1:8082".parse().unwrap()].into(),
+        machine: [[10, 0, 0, 7].into()].into(),
+        link_local: false,
+    };
+    RawRules { closed: closed.into(), here, powers: Powers::default() }
+}
+
+fn resource(host: &str, port: u16) -> RawResource {
+    RawResource {
+        id: RawName { message: "x", name: "x".into() },
+        bytes: Arc::from([]),
+        names: Vec::new(),
+        parts: Vec::new(),
+        says_more: false,
+        tail: None,
+        endpoints: None,
+        slow: false,
+        uses: Vec::new(),
+        addresses: vec![RawAddress { host: host.into(), port, path: "p".into() }],
+    }
+}
+
+fn is_refused(rules: &RawRules, host: &str, port: u16) -> bool {
+    !rules.refuse(&resource(host, port), || None).is_empty()
+}
+
+#[test]
+fn own_and_link_local_addresses_are_refused_in_each_spelling() {
+    let rules = rules(true);
+    for (host, port) in [
+        ("169.254.169.254", 80),
+        ("[::ffff:169.254.169.254]", 80),
+        ("0xa9fea9fe", 80),
+        ("Metadata.google.internal.", 80),
+        ("fe80::1%eth0", 0),
+        ("127.0.0.1", 18_000),
+        ("127.1", 18_000),
+        ("localhost", 8_082),
+        ("x.LOCALHOST.", 8_082),
+        ("::", 18_000),
+        ("10.0.0.7", 18_000),
+        ("", 8_082),
+    ] {
+        assert!(is_refused(&rules, host, port), "{host} {port}");
+    }
+    for (host, port) in [("127.0.0.1", 8_080), ("localhost", 80), ("10.0.0.8", 18_000), ("a.example", 18_000), ("", 80)]
+    {
+        assert!(!is_refused(&rules, host, port), "{host} {port}");
+    }
+}
+
+#[test]
+fn loopback_of_a_proxy_elsewhere_is_its_own() {
+    let rules = rules(false);
+    for (host, port) in [("127.0.0.1", 18_000), ("localhost", 8_082), ("0.0.0.0", 18_000), ("", 8_082)] {
+        assert!(!is_refused(&rules, host, port), "{host} {port}");
+    }
+    for (host, port) in [("10.0.0.7", 18_000), ("169.254.169.254", 80)] {
+        assert!(is_refused(&rules, host, port), "{host} {port}");
+    }
+}
+
+#[test]
+fn the_operator_allows_each_by_itself() {
+    let mut rules = rules(true);
+    rules.powers = Powers::default().with(Power::Admin);
+    assert!(!is_refused(&rules, "127.0.0.1", 18_000));
+    assert!(is_refused(&rules, "169.254.169.254", 80));
+    Arc::make_mut(&mut rules.closed).link_local = true;
+    assert!(!is_refused(&rules, "169.254.169.254", 80));
+}
+
+#[test]
+fn what_was_there_before_a_change_is_not_refused() {
+    let rules = rules(true);
+    let before = |host: &str| Some(Arc::new(resource(host, 80)));
+    assert!(rules.refuse(&resource("169.254.1.1", 80), || before("169.254.1.1")).is_empty());
+    assert_eq!(rules.refuse(&resource("169.254.1.1", 80), || before("169.254.1.2")).len(), 1);
+}
