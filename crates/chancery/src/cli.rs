@@ -4,8 +4,7 @@ mod certs;
 mod columns;
 mod descriptors;
 mod explain;
-mod policies;
-mod powers;
+mod permissions;
 mod proxy;
 mod run;
 mod running;
@@ -14,7 +13,7 @@ mod status;
 mod translate;
 mod validate;
 
-pub(crate) use powers::PowerArgs;
+pub(crate) use permissions::{PermissionArgs, by_each_name};
 pub(crate) use run::{InsecureXds, KubernetesArgs, RunArgs, WorkloadLabels, XdsTls};
 
 use std::io::{IsTerminal as _, Write as _};

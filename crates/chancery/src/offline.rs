@@ -13,10 +13,10 @@ use envoy::{StaticOptions, StaticParts};
 use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::{Input, Links, Texts};
 use serde_json::{Map, Value, json};
-use translator::{ClosedAddresses, InFleet, Options, Outputs, OwnPlaces, Translator, UnsupportedPolicies};
+use translator::{ClosedAddresses, InFleet, Options, Outputs, OwnPlaces, Translator};
 use xds::{Change, FleetUpdate};
 
-use crate::cli::PowerArgs;
+use crate::cli::PermissionArgs;
 use crate::explain::{self, Answer};
 use crate::publish::{self, Mark, Publisher};
 use crate::report::{self, Findings, Transitions};
@@ -36,13 +36,9 @@ pub(crate) struct Offline {
 const STDIN: &str = "<stdin>";
 
 impl Offline {
-    /// Reads files and folders (`-` is standard input) and translates them; `policies`: the treatment of those that are not supported. What is
-    /// wrong inside them is a problem; an error is only a path that cannot be read at all.
-    pub(crate) fn load(
-        paths: &[PathBuf],
-        (links, policies): (Links, Option<UnsupportedPolicies>),
-        allowed: Option<&PowerArgs>,
-    ) -> anyhow::Result<Self> {
+    /// Reads files and folders (`-` is standard input) and translates them. What is wrong inside them is a problem; an error is
+    /// only a path that cannot be read at all.
+    pub(crate) fn load(paths: &[PathBuf], links: Links, permissions: &PermissionArgs) -> anyhow::Result<Self> {
         let inputs = inputs(paths)?;
         let loaded = provider::file::load_inputs_following(&inputs, links);
         let typed = inputs.into_iter().find_map(|input| match input {
@@ -52,14 +48,15 @@ impl Offline {
         let options = Options {
             file_mode: true,
             offline: true,
-            unsupported_policies: policies,
-            powers: allowed.map(PowerArgs::powers).unwrap_or_default(),
+            unsupported_policies: permissions.unsupported_policies(),
+            powers: permissions.powers(),
             read_raw: envoy::read_raw,
         };
         let mut translator = Translator::new(options);
-        let link_local = allowed.is_some_and(|allowed| allowed.allow_link_local);
+        let link_local = permissions.allow_link_local;
         translator.set_own_places(Arc::new(OwnPlaces {
             addresses: ClosedAddresses { link_local, ..ClosedAddresses::default() },
+            socket_roots: permissions.socket_roots(),
             ..OwnPlaces::default()
         }));
         let (store, graph) = translator.store();

@@ -346,8 +346,8 @@ fn translator(places: &OwnPlaces, sources: &Sources, args: &RunArgs) -> Translat
     let mut translator = Translator::new(translator::Options {
         file_mode: !of_cluster,
         offline: false,
-        unsupported_policies: args.policies.said(),
-        powers: args.powers.powers(),
+        unsupported_policies: args.permissions.unsupported_policies(),
+        powers: args.permissions.powers(),
         read_raw: envoy::read_raw,
     });
     if of_cluster {

@@ -9,7 +9,7 @@ use clap::Args;
 use super::columns::columns;
 use super::descriptors::DescriptorArgs;
 use super::running::{CHOICE, Running, RunningArgs};
-use super::{Format, LinkArgs, Outcome, WrongUsage};
+use super::{Format, LinkArgs, Outcome, PermissionArgs, WrongUsage};
 use crate::explain::{Answer, Explained, Resource, Source, Unused};
 use crate::offline::Offline;
 
@@ -28,6 +28,8 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     links: LinkArgs,
     #[command(flatten)]
+    permissions: PermissionArgs,
+    #[command(flatten)]
     running: RunningArgs,
     #[command(flatten)]
     descriptors: DescriptorArgs,
@@ -44,7 +46,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let answer = if paths.is_empty() {
         asked(&args.running, &workload)?
     } else {
-        Offline::load(&paths, (args.links.links(), None), None)?.explain(&workload)
+        Offline::load(&paths, args.links.links(), &args.permissions)?.explain(&workload)
     };
     let explained = match answer {
         Answer::Workload(explained) => explained,

@@ -11,9 +11,7 @@ use xds::Cleartext;
 use xds::load::LoadReports;
 
 use super::descriptors::DescriptorArgs;
-use super::policies::PolicyArgs;
-use super::powers::PowerArgs;
-use super::{LinkArgs, Outcome, StateDir, WrongUsage};
+use super::{LinkArgs, Outcome, PermissionArgs, StateDir, WrongUsage};
 use crate::host_header::Host;
 use crate::memory;
 use crate::serve::Sources;
@@ -43,9 +41,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) descriptors: DescriptorArgs,
     #[command(flatten)]
-    pub(crate) policies: PolicyArgs,
-    #[command(flatten)]
-    pub(crate) powers: PowerArgs,
+    pub(crate) permissions: PermissionArgs,
     /// Write this file once everything has been served for the first time
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
@@ -58,10 +54,6 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
-    /// Folder with Unix sockets that a `Backend` may name, at any depth; repeats. Without it: on this machine any socket but those of Chancery and
-    /// its Envoys, in a cluster none
-    #[arg(long, value_name = "DIR")]
-    pub(crate) backend_sockets: Vec<PathBuf>,
     /// Also serve xDS here (with a Kubernetes cluster: serve it here, with TLS [default: 0.0.0.0:18000]). With `--xds-tls-cert` and its two companions: to
     /// clients with a certificate that names a Gateway. Without: in cleartext, on loopback only, without secrets, to clients that bring the
     /// token of a Gateway or workload: the file `token` of its folder (`authorization: Bearer TOKEN`)

@@ -8,9 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 
 use super::descriptors::DescriptorArgs;
-use super::policies::PolicyArgs;
-use super::powers::PowerArgs;
-use super::{DataFormat, LinkArgs, Outcome};
+use super::{DataFormat, LinkArgs, Outcome, PermissionArgs};
 use crate::offline::Offline;
 
 /// Arguments of `chancery translate`.
@@ -27,9 +25,7 @@ pub(crate) struct TranslateArgs {
     #[command(flatten)]
     descriptors: DescriptorArgs,
     #[command(flatten)]
-    policies: PolicyArgs,
-    #[command(flatten)]
-    powers: PowerArgs,
+    permissions: PermissionArgs,
     /// What to print; several give one object with a key each
     #[arg(long = "to", value_enum, value_delimiter = ',', default_values_t = [Stage::Status])]
     stages: Vec<Stage>,
@@ -61,9 +57,8 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<Outcome> {
         let _beside = std::thread::Builder::new().spawn(protojson::Pool::envoy);
     }
     // Neither is freed: the process ends right after, and that frees both at once.
-    let how = (args.links.links(), args.policies.said());
     let paths = [&args.files[..], &args.paths].concat();
-    let offline = ManuallyDrop::new(Offline::load(&paths, how, Some(&args.powers))?);
+    let offline = ManuallyDrop::new(Offline::load(&paths, args.links.links(), &args.permissions)?);
     let stage = |stage: Stage| -> anyhow::Result<(String, Value)> {
         Ok(match stage {
             Stage::Status => ("status".to_owned(), offline.status()),

@@ -7,9 +7,7 @@ use api::Severity;
 use clap::Args;
 
 use super::descriptors::DescriptorArgs;
-use super::policies::PolicyArgs;
-use super::powers::PowerArgs;
-use super::{LinkArgs, Outcome, colours};
+use super::{LinkArgs, Outcome, PermissionArgs, colours};
 use crate::offline::Offline;
 
 /// Arguments of `chancery validate`.
@@ -26,9 +24,7 @@ pub(crate) struct ValidateArgs {
     #[command(flatten)]
     descriptors: DescriptorArgs,
     #[command(flatten)]
-    policies: PolicyArgs,
-    #[command(flatten)]
-    powers: PowerArgs,
+    permissions: PermissionArgs,
     /// Also print notes
     #[arg(long)]
     notes: bool,
@@ -38,7 +34,7 @@ pub(crate) struct ValidateArgs {
 pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     args.descriptors.install()?;
     let paths = [&args.files[..], &args.paths].concat();
-    let offline = Offline::load(&paths, (args.links.links(), args.policies.said()), Some(&args.powers))?;
+    let offline = Offline::load(&paths, args.links.links(), &args.permissions)?;
     let problems = offline.problems();
     let mut out = std::io::stdout().lock();
     for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {

@@ -1,6 +1,6 @@
 //! The places of Chancery's own that no backend leads to: its folders and the addresses at which it listens.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use translator::{ClosedAddresses, OwnPlaces};
 
 use super::kubernetes::XDS_ADDRESS;
-use crate::cli::RunArgs;
+use crate::cli::{RunArgs, by_each_name};
 use crate::core::Input;
 
 /// Time between two looks at the links on the way to sockets and at the addresses of the machine: some system calls each.
@@ -22,19 +22,13 @@ pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: 
     let xds = args.xds_listen.or(of_cluster.then_some(XDS_ADDRESS));
     OwnPlaces {
         folders: by_each_name(layout.folders().into_iter().chain([state])),
-        socket_roots: by_each_name(args.backend_sockets.iter().map(PathBuf::as_path)),
+        socket_roots: args.permissions.socket_roots(),
         addresses: ClosedAddresses {
             listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
             machine: machine_addresses(),
-            link_local: args.powers.allow_link_local,
+            link_local: args.permissions.allow_link_local,
         },
     }
-}
-
-/// The names that were given, and those without links.
-fn by_each_name<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
-    let names = folders.flat_map(|folder| [std::path::absolute(folder), std::fs::canonicalize(folder)]);
-    names.filter_map(Result::ok).collect()
 }
 
 /// Reports changes of the places, and the targets of the sockets that `Backend`s name, until `stop`.
