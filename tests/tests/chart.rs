@@ -282,6 +282,27 @@ fn the_configuration_says_what_the_values_say() {
     );
     assert_eq!(plain["unsupportedPolicies"], "Deny");
     assert_eq!(configuration(&["unsupportedPolicies=Allow"])["unsupportedPolicies"], "Allow");
+    assert!(plain.get("extensionApis").is_none(), "nothing is allowed without a word");
+    let allowed = configuration(&[
+        "rawResources={files,lua}",
+        "allowLinkLocal=true",
+        "proxyExtraArgs={stats-tag}",
+        "config.extensionApis.enableBackend=true",
+    ]);
+    assert_eq!(
+        allowed["extensionApis"],
+        json!({
+            "enableBackend": true,
+            "enableExtraArgs": true,
+            "enableLinkLocalBackends": true,
+            "extraArgs": ["stats-tag"],
+            "rawResources": ["files", "lua"],
+        })
+    );
+    let narrowed = kubernetes(&["deploy.allowedFields={envoyService}", "deploy.allowedServiceAccounts={plain}"]);
+    let wanted =
+        json!({"type": "GatewayNamespace", "allowedFields": ["envoyService"], "allowedServiceAccounts": ["plain"]});
+    assert_eq!(narrowed["deploy"], wanted);
     let more = configuration(&[
         "replicas=1",
         "config.extensionApis.enableBackend=true",
@@ -354,6 +375,11 @@ fn values_that_do_not_exist_or_do_not_fit_are_refused() {
         "service.port=80",
         "log.format=xml",
         "unsupportedPolicies=Maybe",
+        "rawResources={everything}",
+        "allowLinkLocal=perhaps",
+        "proxyExtraArgs={a b}",
+        "deploy.allowedField={envoyService}",
+        "deploy.allowedFields=envoyService",
         "deploy=null",
         "image=null",
         "config.provider=x",
@@ -373,6 +399,10 @@ fn values_that_contradict_each_other_are_refused_with_the_one_to_change() {
         ("config.gateway.controllerName=a.b/c", "say it with controllerName"),
         ("config.provider.kubernetes.watch.type=Namespaces", "say it with watch"),
         ("config.provider.kubernetes.deploy.type=ControllerNamespace", "say it with deploy"),
+        ("config.extensionApis.rawResources={files}", "say it with rawResources"),
+        ("config.extensionApis.enableLinkLocalBackends=true", "say it with allowLinkLocal"),
+        ("config.extensionApis.extraArgs={a}", "say it with proxyExtraArgs"),
+        ("config.unsupportedPolicies=Allow", "say it with unsupportedPolicies"),
         ("config.provider.kubernetes.leaderElection.disable=true", "one replica only"),
         ("podDisruptionBudget.minAvailable=2", "no node can be drained"),
         ("podDisruptionBudget.minAvailable=51%", "no node can be drained"),

@@ -12,6 +12,21 @@
 {{- if hasKey $kubernetes "deploy" -}}
 {{- fail "config.provider.kubernetes.deploy: say it with deploy, of which the rights are made too" -}}
 {{- end -}}
+{{- /* Two lists of what is allowed would be read as one. */}}
+{{- $values := dict
+  "rawResources" "rawResources"
+  "enableLinkLocalBackends" "allowLinkLocal"
+  "enableExtraArgs" "proxyExtraArgs"
+  "extraArgs" "proxyExtraArgs"
+-}}
+{{- range $field, $value := $values -}}
+{{- if hasKey (dig "extensionApis" dict $config) $field -}}
+{{- fail (printf "config.extensionApis.%s: say it with %s" $field $value) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey $config "unsupportedPolicies" -}}
+{{- fail "config.unsupportedPolicies: say it with unsupportedPolicies" -}}
+{{- end -}}
 {{- $replicas := int .Values.replicas -}}
 {{- if and (dig "leaderElection" "disable" false $kubernetes) (gt $replicas 1) -}}
 {{- fail "config.provider.kubernetes.leaderElection.disable: without an election there can be one replica only (replicas: 1)" -}}

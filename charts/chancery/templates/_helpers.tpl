@@ -42,6 +42,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- $watch = dict "watch" (dict "type" "NamespaceSelector" "namespaceSelector" .Values.watch.namespaceSelector) -}}
 {{- end -}}
 {{- $kubernetes := merge (deepCopy $watch) (dict "deploy" (deepCopy .Values.deploy)) -}}
+{{- $apis := dict -}}
+{{- with .Values.rawResources -}}
+{{- $apis = merge $apis (dict "rawResources" .) -}}
+{{- end -}}
+{{- if .Values.allowLinkLocal -}}
+{{- $apis = merge $apis (dict "enableLinkLocalBackends" true) -}}
+{{- end -}}
+{{- with .Values.proxyExtraArgs -}}
+{{- $apis = merge $apis (dict "enableExtraArgs" true "extraArgs" .) -}}
+{{- end -}}
 {{- $spec := dict
   "apiVersion" "gateway.envoyproxy.io/v1alpha1"
   "kind" "EnvoyGateway"
@@ -49,5 +59,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
   "provider" (dict "type" "Kubernetes" "kubernetes" $kubernetes)
   "unsupportedPolicies" .Values.unsupportedPolicies
 -}}
+{{- if $apis -}}
+{{- $spec = merge $spec (dict "extensionApis" $apis) -}}
+{{- end -}}
 {{- mergeOverwrite $spec (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
