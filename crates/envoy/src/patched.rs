@@ -60,6 +60,9 @@ pub enum PatchOutcome {
 /// Of a policy that is about to be tried.
 const WAITS: &str = "it waits until proxies have answered to those before it, since they refused the resource with all";
 
+/// Patches of one policy for one resource: each looks at the whole resource, up to 2 ms.
+const MOST_PATCHES: usize = 1_000;
+
 /// So many of the mistakes in a patched resource are told.
 const TOLD: usize = 3;
 
@@ -138,6 +141,9 @@ fn apply(
         (None, Some(base)) => Some(print(base.bytes)?),
         (None, None) => None,
     };
+    if policy.patches.len() > MOST_PATCHES {
+        return Err(left_out(format!("the policy has more than {MOST_PATCHES} patches of this resource")));
+    }
     let document = policy.patches.iter().try_fold(before, |document, patch| operate(document, patch).map(Some))?;
     let reading = read_raw(id.message, &document.unwrap_or_default(), true);
     let Some(resource) = reading.resource else { return Err(left_out(told(&reading.errors))) };

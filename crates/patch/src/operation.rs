@@ -8,6 +8,10 @@ use std::fmt::Write as _;
 use jsonpath_rust::JsonPath as _;
 use serde_json::{Map, Value};
 
+use self::size::Size;
+
+mod query;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -76,7 +80,7 @@ pub enum OperationError {
     #[error("{0:?} is no JSONPath: {1}")]
     Query(String, String),
     /// It would become larger than anything can be.
-    #[error("the resource would have more than {MOST_VALUES} values")]
+    #[error("the resource would have more than {} values, or more than {} MiB of text", size::MOST_VALUES, size::MOST_BYTES >> 20)]
     TooLarge,
     /// A pointer that goes too deep.
     #[error("a JSON pointer with more than {MOST_STEPS} steps")]
@@ -105,17 +109,14 @@ pub enum OperationError {
 /// So many of the members that are there are named.
 const NAMED: usize = 12;
 
-/// Levels that a JSONPath may leave open (`..`): each multiplies the work by the depth of the document.
-const MOST_DESCENTS: usize = 4;
-
 /// Steps of a pointer at most: a message is never nested so deep.
 const MOST_STEPS: usize = 128;
 
-/// Selectors that a JSONPath may have side by side (`[0, 1]`): each multiplies what is found before it is known what is found twice.
-const MOST_SELECTORS: usize = 16;
+/// Places that one JSONPath may change: each is a change of its own.
+const MOST_PLACES: usize = 10_000;
 
-/// Values that a document may have after an operation: `copy` can double it.
-const MOST_VALUES: usize = 200_000;
+/// Places to which one JSONPath may copy: the whole document is measured before each.
+const MOST_COPIES: usize = 100;
 
 /// The longest value that an error quotes, in characters.
 const QUOTED: usize = 60;
@@ -141,34 +142,51 @@ fn there(members: &[String]) -> String {
 /// # Errors
 /// If it cannot be done; the document may have been changed by then.
 pub fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Result<(), OperationError> {
+    let rest = tokens(place.pointer)?;
     let Some(query) = place.query else {
-        at(document, action, &tokens(place.pointer)?)?;
-        return bounded(document);
+        fits(document, action, &rest, 1)?;
+        return at(document, action, &rest);
     };
     let mut found = find(document, query)?;
     if action == Action::Remove {
         // Items behind one that goes move up.
         found.reverse();
     }
-    let rest = tokens(place.pointer)?;
+    if let Some(first) = found.first() {
+        fits(document, action, &[first, &*rest].concat(), found.len() as u64)?;
+    }
+    let copies = matches!(action, Action::Copy(_));
+    if copies && found.len() > MOST_COPIES {
+        return Err(OperationError::Query(
+            query.to_owned(),
+            format!("it finds more than {MOST_COPIES} places, to which nothing is copied at once"),
+        ));
+    }
     found.into_iter().try_for_each(|mut path| {
         path.extend_from_slice(&rest);
-        at(document, action, &path)?;
-        bounded(document)
+        if copies {
+            // What is copied can be another with each.
+            fits(document, action, &path, 1)?;
+        }
+        at(document, action, &path)
     })
 }
 
-/// An error if it is too large: the next operation could make it twice as large again.
-fn bounded(document: &Value) -> Result<(), OperationError> {
-    fn values(value: &Value, left: usize) -> Option<usize> {
-        let left = left.checked_sub(1)?;
-        match value {
-            Value::Array(items) => items.iter().try_fold(left, |left, item| values(item, left)),
-            Value::Object(members) => members.values().try_fold(left, |left, item| values(item, left)),
-            _ => Some(left),
-        }
-    }
-    values(document, MOST_VALUES).map(drop).ok_or(OperationError::TooLarge)
+/// Refuses an operation that would make the document too large, before anything is copied: the next could make it twice as large again.
+fn fits(document: &mut Value, action: Action<'_>, path: &[String], times: u64) -> Result<(), OperationError> {
+    let part = match action {
+        Action::Add(value) | Action::Replace(value) => Size::of(value),
+        Action::Copy(from) => Size::of(existing(document, &tokens(from)?)?),
+        Action::Remove | Action::Move(_) | Action::Test(_) => return Ok(()),
+    };
+    // Parents that are missing are made.
+    let parents = path.iter().fold(Size::default(), |size, step| Size {
+        values: size.values + 1,
+        bytes: size.bytes + step.len() as u64,
+        ..size
+    });
+    let added = Size { values: part.values + parents.values, bytes: part.bytes + parents.bytes, ..part };
+    Size::of(document).with(added, times)
 }
 
 /// Does it at one place.
@@ -221,12 +239,7 @@ fn pointer(path: &[String]) -> String {
 /// Every place that a JSONPath finds, in the order of the document, each once.
 fn find(document: &Value, query: &str) -> Result<Vec<Vec<String>>, OperationError> {
     let wrong = |why: String| OperationError::Query(query.to_owned(), why);
-    if query.matches("..").count() > MOST_DESCENTS {
-        return Err(wrong(format!("it has more than {MOST_DESCENTS} of ..")));
-    }
-    if query.matches(',').count() > MOST_SELECTORS {
-        return Err(wrong(format!("it has more than {MOST_SELECTORS} commas")));
-    }
+    query::check(query, document).map_err(wrong)?;
     let rooted = match query.chars().next() {
         Some('$') => query.to_owned(),
         Some('.' | '[') => format!("${query}"),
@@ -241,6 +254,9 @@ fn find(document: &Value, query: &str) -> Result<Vec<Vec<String>>, OperationErro
             found.push(path.to_vec());
         }
     });
+    if found.len() > MOST_PLACES {
+        return Err(wrong(format!("it finds more than {MOST_PLACES} places")));
+    }
     if found.is_empty() {
         return Err(OperationError::Nothing(query.to_owned()));
     }
