@@ -85,8 +85,26 @@ fn gated(
     }
 }
 
+/// The domain of host names that still end with a dot: Envoy takes one away, and a server behind it takes the next. No name has two (RFC 1034, 3.1).
+const DOTTED: &str = "*.";
+
+/// The hosts that a chain has whatever its listeners: for requests that belong to other chains, and for names that are none.
+pub(crate) fn hosts_of_chain(
+    key: &ChainKey,
+    chain: &Chain,
+) -> impl Iterator<Item = (VirtualHostKey, Arc<VirtualHost>)> + use<> {
+    let reason = "the host name ends with more than one dot".into();
+    let dotted = host(key, vec![DOTTED.into()], vec![answer("dotted", 400, reason)], &[]);
+    misdirected_host(key, chain).into_iter().chain([dotted])
+}
+
+/// Whether this is the host of dotted names.
+pub(crate) fn is_dotted(host: &VirtualHost) -> bool {
+    host.domains.iter().any(|domain| &**domain == DOTTED)
+}
+
 /// The host of a chain for requests that belong to other chains.
-pub(crate) fn misdirected_host(key: &ChainKey, chain: &Chain) -> Option<(VirtualHostKey, Arc<VirtualHost>)> {
+fn misdirected_host(key: &ChainKey, chain: &Chain) -> Option<(VirtualHostKey, Arc<VirtualHost>)> {
     let domains: Vec<_> = chain.misdirected.iter().map(Hostname::domain).collect();
     let reason = || "another listener of this port answers for this host".into();
     (!domains.is_empty()).then(|| host(key, domains, vec![answer("misdirected", 421, reason())], &[]))
@@ -104,16 +122,22 @@ pub fn chain_of(configuration: &str) -> &str {
     configuration.strip_suffix(SEPARATE).unwrap_or(configuration)
 }
 
-/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few.
+/// A route configuration with its hosts, or without them where they are many. `hosts` are asked for only where they are few. That of dotted names is there
+/// where such a name would get past another host to the one that takes all.
 pub(crate) fn configuration(
     key: &ChainKey,
     count: usize,
     hosts: impl FnOnce() -> Vec<Arc<VirtualHost>>,
 ) -> RouteConfiguration {
-    if count > MAX_INLINE_HOSTS {
+    // That of dotted names is always among them.
+    if count > MAX_INLINE_HOSTS + 1 {
         return RouteConfiguration { name: separate_name(&key.name), hosts: Hosts::Separate };
     }
     let mut hosts = hosts();
+    let takes_all = |host: &Arc<VirtualHost>| host.domains.iter().any(|domain| &**domain == "*");
+    if hosts.len() < 3 || !hosts.iter().any(takes_all) {
+        hosts.retain(|host| !is_dotted(host));
+    }
     hosts.sort_unstable_by(|one, two| one.name.cmp(&two.name));
     RouteConfiguration { name: key.name.clone(), hosts: Hosts::Inline(hosts) }
 }

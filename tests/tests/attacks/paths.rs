@@ -209,6 +209,12 @@ fn no_spelling_of_a_guarded_host_passes_the_guard() {
         "admin.example:80",
         "admin.example.:8080",
         "Admin.Example.:1",
+        // Servers take the last dot away too.
+        "admin.example..",
+        "admin.example...",
+        "admin.example..:80",
+        "admin.example.:80.",
+        "admin.example..:80.",
     ] {
         for answer in [world.first(host, "/x", ""), world.second(host, "/x", None)] {
             assert!(!answer.contains(REACHED), "{host} passes: {answer}");

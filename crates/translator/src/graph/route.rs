@@ -98,11 +98,11 @@ pub(super) fn routes(
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
         [ChainKey { fleet: key.fleet.clone(), name: key.configuration.clone() }]
     };
-    let [own, of_listeners, misdirected] = hosts;
+    let [own, of_listeners, of_chains] = hosts;
     let hosts_of = [
         g.index("own_host_by_configuration", own, by_chain),
         g.index("listener_host_by_configuration", of_listeners, by_chain),
-        g.index("misdirected_by_configuration", misdirected, by_chain),
+        g.index("host_of_chain_by_configuration", of_chains, by_chain),
     ];
     let configurations = g.derive("route_configuration", gateways.chains, move |cx, key, _| {
         let count: usize = hosts_of.iter().map(|index| cx.count(*index, key)).sum();
@@ -234,7 +234,7 @@ fn closed(route: &Route, reason: Arc<str>) -> Arc<Route> {
     Arc::new(Route { name, matches, action, filters: MaybeFilters::default() })
 }
 
-/// Hosts that routes bring with them, those that listeners have, and those for requests that belong to other chains.
+/// Hosts that routes bring with them, those that listeners have, and those that chains have.
 fn hosts(g: &mut Graph, gateways: Gateways, tables: PieceTables) -> HostTables {
     let places = gateways.places;
     let own = g.derive_group("own_host", tables.by_bucket, move |cx, bucket: &Arc<Bucket>, pieces| {
@@ -244,7 +244,7 @@ fn hosts(g: &mut Graph, gateways: Gateways, tables: PieceTables) -> HostTables {
     let of_listeners = g.derive("listener_host", places, move |cx, key, place| {
         [virtual_host::listener_host(&mut Reader { cx, tables }, key, place)]
     });
-    let misdirected =
-        g.derive("misdirected_host", gateways.chains, |_, key, chain| virtual_host::misdirected_host(key, chain));
-    [own, of_listeners, misdirected]
+    let of_chains =
+        g.derive("host_of_chain", gateways.chains, |_, key, chain| virtual_host::hosts_of_chain(key, chain));
+    [own, of_listeners, of_chains]
 }
