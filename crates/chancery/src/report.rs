@@ -1,6 +1,7 @@
 //! What became of every object, in Kubernetes shape: `{apiVersion, kind, metadata, status}`.
 
 mod findings;
+pub(crate) mod refused;
 mod transitions;
 
 use std::collections::BTreeSet;

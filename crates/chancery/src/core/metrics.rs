@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::TickStats;
 
 use super::{Core, micros};
+use crate::report::refused;
 
 /// Counters and gauges since the start.
 #[derive(Default)]
@@ -94,18 +95,16 @@ impl Metrics {
         series("routes", "gauge", "Routes with a status", graph.len(core.outputs.route_statuses).to_string());
         series("gateways", "gauge", "Gateways with a status", graph.len(core.outputs.gateway_statuses).to_string());
         series("clusters", "gauge", "Clusters of all fleets", core.outputs.cluster_count(graph).to_string());
-        series(
-            "problems",
-            "gauge",
-            "Problems that `chancery status problems` shows",
-            core.problems().len().to_string(),
-        );
+        let problems = core.problems();
+        let count = problems.len().to_string();
+        series("problems", "gauge", "Problems that `chancery status problems` shows", count);
         series(
             "connected_proxies",
             "gauge",
             "Proxies with an open stream",
             self.connected.values().sum::<usize>().to_string(),
         );
+        refused::write(&problems, &mut text);
         text.push_str("# EOF\n");
         text
     }

@@ -119,6 +119,11 @@ impl Findings {
         self.told.len() + self.derived.len()
     }
 
+    /// Returns the words of each.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.told.iter().chain(&self.derived).map(|problem| &*problem.text)
+    }
+
     /// How many objects there are of which nothing is in force because of what a source says of them.
     pub(crate) fn unusable(&self) -> usize {
         self.unread.len()
