@@ -1,4 +1,6 @@
-//! Authors of `EnvoyProxy`, of patches, of raw resources and of Backends who try to reach files, code, sockets or the credentials of the machine.
+//! Authors of `EnvoyProxy` and of Backends who reach for files, code, sockets or the credentials of the machine, and how `/metrics` counts what is refused.
+
+use std::path::Path;
 
 use tests::backend::Backend;
 use tests::binary;
@@ -10,7 +12,7 @@ use tests::told::pointed;
 use tests::wait;
 
 /// A Gateway `edge` with a route to a backend, whose Envoy answers.
-fn served(settings: &str, running: &mut Running, port: u16, backend: &Backend) {
+pub(super) fn served(settings: &str, running: &mut Running, port: u16, backend: &Backend) {
     if !settings.is_empty() {
         let text =
             format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyGateway\nextensionApis: {settings}\n");
@@ -73,115 +75,6 @@ fn arguments_of_an_author_reach_no_command_line() {
 }
 
 #[test]
-fn a_patch_reads_no_file_and_runs_no_code() {
-    let (backend, mut running) = (Backend::start("one").unwrap(), Running::prepare().unwrap());
-    let [port] = free_ports().unwrap();
-    running.write("gateway.yaml", &gateway(port)).unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let secret = place.path().join("of-the-operator");
-    std::fs::write(&secret, "the operator's secret").unwrap();
-    served("{enableEnvoyPatchPolicy: true}", &mut running, port, &backend);
-    let policy = |name: &str, kind: &str, resource: &str, operation: &str| {
-        format!(
-            "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyPatchPolicy\nmetadata: {{name: {name}}}\nspec:\n  type: JSONPatch\n  \
-             targetRef: {{group: gateway.networking.k8s.io, kind: Gateway, name: edge}}\n  jsonPatches:\n  - type: \
-             type.googleapis.com/envoy.config.{kind}\n    name: {resource}\n    operation: {operation}\n"
-        )
-    };
-    let file = format!(
-        "{{op: add, path: /virtual_hosts/0/routes/0, value: {{match: {{path: /file}}, direct_response: {{status: 200, body: {{filename: '{}'}}}}}}}}",
-        secret.display()
-    );
-    let listener = format!("default/edge/{port}");
-    let filters = "/filter_chains/0/filters/0/typed_config/http_filters/0";
-    let lua = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua";
-    let source = "default_source_code: {inline_string: 'function envoy_on_request(h) h:respond({[\":status\"] = \"203\"}, \"code\") end'}";
-    let plain = format!("{{op: add, path: {filters}, value: {{name: a, typed_config: {{'@type': {lua}, {source}}}}}}}");
-    let typed = format!(
-        "{{op: add, path: {filters}, value: {{name: a, typed_config: {{'@type': type.googleapis.com/xds.type.v3.TypedStruct, type_url: {lua}, value: {{{source}}}}}}}}}"
-    );
-    for (name, text, word) in [
-        ("file", policy("file", "route.v3.RouteConfiguration", &listener, &file), "files"),
-        ("lua", policy("lua", "listener.v3.Listener", &listener, &plain), "lua"),
-        ("typed", policy("typed", "listener.v3.Listener", &listener, &typed), "lua"),
-    ] {
-        running.write("policy.yaml", &text).unwrap();
-        let said = || running.status(&["envoypatchpolicy", name, "-o", "yaml"]).ok();
-        let named = format!("--raw-resources {word}");
-        let found = wait::until(&named, || said()?.replace("\n", " ").contains(&named).then_some(()));
-        assert!(found.is_ok(), "{name}: {}", said().unwrap_or_default());
-        for path in ["/file", "/"] {
-            let answer = get(port, "x.example", path).unwrap();
-            assert_eq!((answer.status, &*answer.body), (200, "one"), "{name} at {path}");
-        }
-    }
-}
-
-/// Raw resources that reach beyond requests, and the word that allows each.
-const RAW: [(&str, &str, &str); 8] = [
-    (
-        "EnvoyCluster",
-        "{name: a, load_assignment: {cluster_name: a, endpoints: [{lb_endpoints: [{endpoint: {address: {pipe: {path: /run/docker.sock}}}}]}]}}",
-        "sockets",
-    ),
-    (
-        "EnvoyCluster",
-        "{name: a, transport_socket: {name: t, typed_config: {'@type': type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, common_tls_context: {key_log: {path: /x}}}}}",
-        "files",
-    ),
-    (
-        "EnvoyRoute",
-        "{name: a, virtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, direct_response: {status: 200, body: {filename: /etc/shadow}}}]}]}",
-        "files",
-    ),
-    (
-        "EnvoyRoute",
-        "{name: a, virtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, direct_response: {status: 200, body: {environment_variable: TOKEN}}}]}]}",
-        "environment",
-    ),
-    (
-        "EnvoyRoute",
-        "{name: a, virtual_hosts: [{name: h, domains: ['*'], response_headers_to_add: [{header: {key: x, value: '%ENVIRONMENT(TOKEN)%'}}]}]}",
-        "environment",
-    ),
-    (
-        "EnvoyRoute",
-        "{name: a, virtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, route: {cluster: chancery.admin}}]}]}",
-        "admin",
-    ),
-    (
-        "EnvoyRoute",
-        "{name: a, virtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, route: {cluster_header: x-to}}]}]}",
-        "admin",
-    ),
-    (
-        "EnvoyExtensionConfig",
-        "{name: a, typed_config: {'@type': type.googleapis.com/udpa.type.v1.TypedStruct, type_url: type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua, value: {default_source_code: {inline_string: x}}}}",
-        "lua",
-    ),
-];
-
-#[test]
-fn a_raw_resource_has_no_power_that_is_not_listed() {
-    for (kind, config, word) in RAW {
-        let text = format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: web-1, labels: {{app: web}}}}\n---\napiVersion: chancery.io/v1alpha1\nkind: {kind}\n\
-             metadata: {{name: a}}\nspec:\n  workloadSelector: {{labels: {{app: web}}}}\n  config: {config}\n"
-        );
-        let refused = binary::run(["validate", "-"], &text).unwrap();
-        let said = String::from_utf8_lossy(&refused.stdout).into_owned();
-        assert_eq!(refused.status.code(), Some(1), "{config}: {said}");
-        assert!(said.contains(&format!("--raw-resources {word}")), "{config}: {said}");
-        let made = binary::run(["translate", "--to", "ir", "-"], &text).unwrap();
-        let made = String::from_utf8_lossy(&made.stdout).into_owned();
-        assert!(!made.contains("bytes"), "{config}: {made}");
-        let allowed = binary::run(["validate", "--raw-resources", word, "-"], &text).unwrap();
-        let said = String::from_utf8_lossy(&allowed.stdout).into_owned();
-        assert!(!said.contains("is not allowed"), "{config}: {said}");
-    }
-}
-
-#[test]
 fn no_backend_leads_to_the_credentials_of_the_machine() {
     let addresses = [
         "169.254.169.254",
@@ -216,4 +109,53 @@ fn no_backend_leads_to_the_credentials_of_the_machine() {
         !made.contains("169.254") && !made.replace("address: \"", "address: ").contains("address: metadata"),
         "{made}"
     );
+}
+
+/// A test of `/metrics`: an object for each reason, and the reason.
+#[test]
+fn metrics_name_each_refusal_by_its_reason() {
+    let backend = Backend::start("one").unwrap();
+    let [port, health] = free_ports().unwrap();
+    let sockets = tempfile::tempdir().unwrap();
+    let arguments =
+        ["--health-listen", &format!("127.0.0.1:{health}"), "--backend-sockets", &sockets.path().display().to_string()];
+    let mut running = Running::prepare().unwrap().with(&arguments);
+    running.write("gateway.yaml", &gateway(port)).unwrap();
+    served("{enableBackend: true}", &mut running, port, &backend);
+    let told = || get(health, "x.example", "/metrics").unwrap().body;
+    let count = |reason: &str| {
+        let name = format!("chancery_refusals{{reason=\"{reason}\"}} ");
+        told().lines().find_map(|line| line.strip_prefix(&name)?.parse::<usize>().ok()).unwrap()
+    };
+    let aimed = |endpoint: &str| {
+        let to = ruled("r", "  rules:\n  - backendRefs: [{group: gateway.envoyproxy.io, kind: Backend, name: b}]\n");
+        let backend = format!(
+            "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: Backend\nmetadata: {{name: b}}\nspec: {{endpoints: [{{{endpoint}}}]}}\n"
+        );
+        documents([&*backend, &*to])
+    };
+    let proxy = |spec: &str| {
+        format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\nmetadata: {{name: p}}\nspec: {spec}\n")
+    };
+    let raw = "apiVersion: chancery.io/v1alpha1\nkind: EnvoyCluster\nmetadata: {name: a}\nspec:\n  config: {name: a, type: ORIGINAL_DST}\n";
+    let policy = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: {name: s}\nspec:\n  targetRefs: [{group: \
+                  gateway.networking.k8s.io, kind: HTTPRoute, name: shop}]\n  basicAuth: {users: {name: x}}\n";
+    for (reason, text) in [
+        ("own_address", aimed(&format!("ip: {{address: 127.0.0.1, port: {health}}}"))),
+        ("link_local", aimed("ip: {address: 169.254.169.254, port: 80}")),
+        ("socket", aimed("unix: {path: /run/docker.sock}")),
+        ("raw_power", raw.to_owned()),
+        ("argument", proxy("{extraArgs: [--config-yaml, '{}']}")),
+        ("policy", policy.to_owned()),
+    ] {
+        assert_eq!(count(reason), 0, "{reason}: {}", told());
+        running.write("evil.yaml", &text).unwrap();
+        wait::until(reason, || (count(reason) > 0).then_some(())).unwrap_or_else(|error| panic!("{error}: {}", told()));
+        running.remove("evil.yaml").unwrap();
+        wait::until(reason, || (count(reason) == 0).then_some(()))
+            .unwrap_or_else(|error| panic!("{error}: {}", told()));
+    }
+    std::os::unix::fs::symlink("/etc/passwd", running.conf().join("evil.yaml")).unwrap();
+    wait::until("link", || (count("link") > 0).then_some(())).unwrap_or_else(|error| panic!("{error}: {}", told()));
+    assert!(!told().contains("docker"), "no text of an author");
 }
