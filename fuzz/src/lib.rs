@@ -1,6 +1,10 @@
 //! The bodies of the fuzz targets: each takes any bytes and panics if something is wrong. `make test` runs them too, from the tests of
 //! `xds`, of `protojson` and of `chancery`.
 
+#[cfg(feature = "translator")]
+pub mod addresses;
+#[cfg(feature = "translator")]
+pub mod arguments;
 pub mod callers;
 #[cfg(feature = "translator")]
 pub mod files;
@@ -19,6 +23,8 @@ pub mod pieces;
 pub mod pings;
 #[cfg(feature = "translator")]
 pub mod places;
+#[cfg(feature = "translator")]
+pub mod powers;
 pub mod questions;
 pub mod refusals;
 pub mod requests;

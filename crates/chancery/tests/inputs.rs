@@ -6,6 +6,10 @@ use std::path::Path;
 
 use peak_alloc::PeakAlloc;
 
+#[path = "../../../fuzz/src/addresses.rs"]
+mod addresses;
+#[path = "../../../fuzz/src/arguments.rs"]
+mod arguments;
 #[path = "../../../fuzz/src/files.rs"]
 mod files;
 #[path = "../../../fuzz/src/generate.rs"]
@@ -18,6 +22,8 @@ mod json_to_objects;
 mod pem;
 #[path = "../../../fuzz/src/places.rs"]
 mod places;
+#[path = "../../../fuzz/src/powers.rs"]
+mod powers;
 #[path = "../../../fuzz/src/translate.rs"]
 mod translate;
 #[path = "../../../fuzz/src/translate_history.rs"]
@@ -32,11 +38,14 @@ mod yaml_to_objects;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 tests::fuzz_targets! {
+    addresses: 4000, 24, spelled();
+    arguments: 20000, 256, arguments_written();
     files: 600, 4096, cases();
     host_headers: 20000, 64, hosts();
     json_to_objects: 4000, 4096, objects();
     pem: 4000, 8192, pems();
     places: 20000, 256, paths();
+    powers: 200, 100, nests();
     translate: 400, 4096, cases();
     translate_history: 300, 4096, Vec::new();
     yaml_to_objects: 1200, 4096, cases();
@@ -59,6 +68,48 @@ fn paths() -> Vec<Vec<u8>> {
     let leading = paths.iter().flat_map(|path| paths.iter().map(move |leads| format!("{path}\0{leads}").into_bytes()));
     let aimed = addresses.iter().map(|address| [*address, b"\x46\x50"].concat());
     leading.chain(aimed).collect()
+}
+
+/// Addresses that are closed, each behind a port and in some spellings.
+fn spelled() -> Vec<Vec<u8>> {
+    let short = [[169, 254, 169, 254], [127, 0, 0, 1], [10, 0, 0, 7], [0, 0, 0, 0], [10, 0, 0, 8]];
+    let styles = [[1, 0, 0, 0], [1, 1, 1, 1], [1, 3, 0xe4, 0], [0, 0, 0, 0], [0, 2, 0, 0], [0, 3, 0, 0]];
+    let long = |front: [u8; 12], short: [u8; 4], style: [u8; 4]| [&front[..], &short, b"\x46\x50", &style].concat();
+    let fronts = [[0; 12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]];
+    let all = fronts.into_iter().flat_map(|front| short.into_iter().map(move |short| (front, short)));
+    all.flat_map(|(front, short)| styles.map(|style| long(front, short, style))).collect()
+}
+
+/// Arguments that are passed on, and some that are nearly so.
+fn arguments_written() -> Vec<Vec<u8>> {
+    let listed = "stats-tag,--service-zone,config-yaml,log-level";
+    let written = [
+        "--stats-tag=a:b",
+        "--stats-tag",
+        "a:b",
+        "--service-zone",
+        "$(X)",
+        "-l",
+        "--config-path",
+        "/x",
+        "--skip-deprecated-logs",
+    ];
+    let with = |arguments: &[&str]| {
+        [&[listed], arguments].concat().iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>().join(&0xff)
+    };
+    written
+        .iter()
+        .flat_map(|one| written.iter().map(move |other| (*one, *other)))
+        .map(|(one, other)| with(&[one, other]))
+        .collect()
+}
+
+/// Something hidden behind one step of each kind, behind many, and behind more than there may be.
+fn nests() -> Vec<Vec<u8>> {
+    let steps = (0..6).flat_map(|step| [1, 3, 40, 150].map(|count| vec![step; count]));
+    steps
+        .flat_map(|steps| (0..7).flat_map(move |leaf| [0, 2].map(|place| [&[leaf, place][..], &steps].concat())))
+        .collect()
 }
 
 /// A chain and its key in some forms, and a bundle.

@@ -1,6 +1,6 @@
 //! `EnvoyProxy` of `gateway.envoyproxy.io`: how the proxies of a fleet run.
 
-mod arguments;
+pub(crate) mod arguments;
 pub(crate) mod kubernetes;
 mod narrowed;
 

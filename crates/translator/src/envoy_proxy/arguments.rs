@@ -47,7 +47,7 @@ const OPTIONS: [(&str, bool); 31] = [
 const SHOWN: usize = 60;
 
 /// Returns the arguments that are passed on, each option apart from its value, and of the others the position and why they are not.
-pub(super) fn passed(written: &[Box<str>], allowed: &[Box<str>]) -> (Vec<Arc<str>>, Vec<(usize, String)>) {
+pub(crate) fn passed(written: &[Box<str>], allowed: &[Box<str>]) -> (Vec<Arc<str>>, Vec<(usize, String)>) {
     let (mut passed, mut refused) = (Vec::new(), Vec::new());
     let mut rest = written.iter().map(|argument| &**argument).enumerate().peekable();
     while let Some((index, argument)) = rest.next() {

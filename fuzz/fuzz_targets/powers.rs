@@ -1,0 +1,4 @@
+//! `fuzz::powers` with what the fuzzer makes up.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::powers::run(data));
