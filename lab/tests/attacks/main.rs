@@ -2,6 +2,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `pods` | what an author of an `EnvoyProxy` may change of Pods where the operator lists it |
 //! | `secrets` | the Secrets, `ConfigMap`s and `ClusterTrustBundle`s that Chancery requests from the API server, by its audit log |
 //! | `tokens` | a token whose Pod is gone opens nothing |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
@@ -11,5 +12,6 @@ mod cluster;
 #[path = "../lab/harness.rs"]
 #[expect(dead_code, reason = "the tests of pods need more of it")]
 mod harness;
+mod pods;
 mod secrets;
 mod tokens;

@@ -1,0 +1,97 @@
+//! Pods of proxies: what an author of an `EnvoyProxy` may change of them where the operator lists it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tests::wait;
+
+use crate::cluster::{SYSTEM, served};
+use crate::harness::Namespace;
+
+/// What the operator lists.
+const LISTED: &str = "{type: GatewayNamespace, allowedFields: [envoyDeployment.replicas, envoyServiceAccount], allowedServiceAccounts: [plain]}";
+
+/// A Gateway whose proxies an `EnvoyProxy` of the same name describes.
+fn edge(name: &str, kubernetes: &str) -> String {
+    format!(
+        "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\nmetadata: {{name: {name}}}\nspec: {{provider: {{type: Kubernetes, \
+         kubernetes: {kubernetes}}}}}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: {name}}}\nspec:\n  \
+         gatewayClassName: chancery\n  infrastructure: {{parametersRef: {{group: gateway.envoyproxy.io, kind: EnvoyProxy, name: {name}}}}}\n  \
+         listeners: [{{name: http, protocol: HTTP, port: 80}}]\n"
+    )
+}
+
+/// The Deployments that are made of a Gateway.
+fn deployments(namespace: &Namespace, gateway: &str) -> Vec<Value> {
+    let label = format!("--selector=gateway.networking.k8s.io/gateway-name={gateway}");
+    let found = namespace.try_run(&["get", "deployments", &label, "--output=json"]);
+    let found: Value = found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    found["items"].as_array().cloned().unwrap_or_default()
+}
+
+fn until_made(namespace: &Namespace, gateway: &str) -> Value {
+    let made = || deployments(namespace, gateway).into_iter().next();
+    wait::until(&format!("a Deployment of {gateway}"), made).unwrap()
+}
+
+/// Waits until an `EnvoyProxy` says this of itself.
+fn until_told(namespace: &Namespace, proxy: &str, words: &[&str]) {
+    namespace.until(&words.join(", "), &format!("envoyproxy/{proxy}"), |proxy| {
+        let told = proxy.pointer("/status/ancestors/0/conditions")?.to_string();
+        words.iter().all(|word| told.contains(word)).then_some(())
+    });
+}
+
+#[test]
+fn an_envoy_proxy_gets_no_field_and_no_account_that_is_not_listed() {
+    let lab = served();
+    let (namespace, system) =
+        (Namespace::make_in(Arc::clone(&lab), "pods"), Namespace { lab: Arc::clone(&lab), name: SYSTEM });
+    let settings = system.get("configmap/chancery").unwrap();
+    let text = settings["data"]["chancery.yaml"].as_str().unwrap().to_owned();
+    let mut parsed: Value = serde_saphyr::from_str(&text).unwrap();
+    parsed["provider"]["kubernetes"]["deploy"] = serde_saphyr::from_str(LISTED).unwrap();
+    let patch = json!({"data": {"chancery.yaml": parsed.to_string()}}).to_string();
+    system.run(&["patch", "configmap/chancery", "--type=merge", "--patch", &patch]);
+    system.run(&["rollout", "restart", "deployment/chancery"]);
+    system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+
+    for account in ["plain", "admin"] {
+        namespace.run(&["create", "serviceaccount", account]);
+    }
+    namespace.apply("{apiVersion: v1, kind: Secret, metadata: {name: theirs}, stringData: {key: secret}}");
+    let volumes = "pod: {volumes: [{name: stolen, secret: {secretName: theirs}}]}";
+    let init = "initContainers: [{name: evil, image: evil, command: [steal]}]";
+    let patched = "patch: {type: StrategicMerge, value: {spec: {template: {spec: {serviceAccountName: admin, hostNetwork: true}}}}}";
+    let evil = format!(
+        "{{envoyServiceAccount: {{name: admin}}, envoyDeployment: {{replicas: 1, {volumes}, {init}, {patched}}}}}"
+    );
+    namespace.apply(&edge("evil", &evil));
+    until_told(
+        &namespace,
+        "evil",
+        &[
+            "allowedServiceAccounts",
+            "envoyDeployment.patch",
+            "envoyDeployment.initContainers",
+            "envoyDeployment.pod.volumes",
+        ],
+    );
+    namespace.apply(&edge("good", "{envoyServiceAccount: {name: plain}, envoyDeployment: {replicas: 2}}"));
+    let good = until_made(&namespace, "good");
+    assert_eq!(good["spec"]["replicas"], 2);
+    assert_eq!(good["spec"]["template"]["spec"]["serviceAccountName"], "plain");
+
+    let pod = until_made(&namespace, "evil")["spec"]["template"]["spec"].clone();
+    let made = pod.to_string();
+    for word in ["admin", "theirs", "stolen", "steal", "hostNetwork"] {
+        assert!(!made.contains(word), "{word}: {made}");
+    }
+    let pods = namespace.run(&["get", "pods", "--output=json"]);
+    assert!(!pods.contains("\"serviceAccountName\": \"admin\""), "{pods}");
+    // As it was, for who comes after.
+    let patch = json!({"data": {"chancery.yaml": text}}).to_string();
+    system.run(&["patch", "configmap/chancery", "--type=merge", "--patch", &patch]);
+    system.run(&["rollout", "restart", "deployment/chancery"]);
+    system.run(&["rollout", "status", "deployment/chancery", "--timeout=120s"]);
+}
