@@ -21,17 +21,17 @@ fn edge(name: &str, kubernetes: &str) -> String {
     )
 }
 
-/// The Deployments that are made of a Gateway.
-fn deployments(namespace: &Namespace, gateway: &str) -> Vec<Value> {
-    let label = format!("--selector=gateway.networking.k8s.io/gateway-name={gateway}");
-    let found = namespace.try_run(&["get", "deployments", &label, "--output=json"]);
-    let found: Value = found.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    found["items"].as_array().cloned().unwrap_or_default()
+/// The Deployment that is made of a Gateway: its name begins with that of the Gateway.
+fn deployment(namespace: &Namespace, gateway: &str) -> Option<Value> {
+    let found = namespace.try_run(&["get", "deployments", "--output=json"])?;
+    let found: Value = serde_json::from_str(&found).ok()?;
+    let begin = format!("{gateway}-");
+    let is_meant = |made: &&Value| made["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(&begin));
+    found["items"].as_array()?.iter().find(is_meant).cloned()
 }
 
 fn until_made(namespace: &Namespace, gateway: &str) -> Value {
-    let made = || deployments(namespace, gateway).into_iter().next();
-    wait::until(&format!("a Deployment of {gateway}"), made).unwrap()
+    wait::until(&format!("a Deployment of {gateway}"), || deployment(namespace, gateway)).unwrap()
 }
 
 /// Waits until an `EnvoyProxy` says this of itself.
