@@ -7,7 +7,7 @@ const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
 const LISTENER: &str = "envoy.config.listener.v3.Listener";
 const EXTENSION: &str = "envoy.config.core.v3.TypedExtensionConfig";
 
-/// Steps of a nest: more than any message may be deep, and few enough for the stack of whoever frees the JSON.
+/// Steps of a nest: more than any message may be deep, and few enough for the stack of a thread.
 const DEEPEST: usize = 400;
 
 /// One input: what is hidden, in which resource, and the steps to it; or JSON.

@@ -104,7 +104,7 @@ fn arguments_written() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Something hidden behind one step of each kind, behind many, and behind more than there may be.
+/// Hidden uses of powers behind one step of each kind, behind many, and behind more than there may be.
 fn nests() -> Vec<Vec<u8>> {
     let steps = (0..6).flat_map(|step| [1, 3, 40, 150].map(|count| vec![step; count]));
     steps

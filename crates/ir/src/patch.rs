@@ -35,7 +35,7 @@ pub struct PatchSet {
     /// The same of what they have accepted since something was refused. Then policies are added one by one, each when those before it are accepted.
     #[serde(skip)]
     pub accepted: BTreeSet<u64>,
-    /// What the operator lets them do.
+    /// Rules of the operator for them.
     #[serde(skip)]
     pub rules: RawRules,
 }

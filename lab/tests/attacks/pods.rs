@@ -8,7 +8,7 @@ use tests::wait;
 use crate::cluster::{SYSTEM, served};
 use crate::harness::Namespace;
 
-/// What the operator lists.
+/// The lists of the operator.
 const LISTED: &str = "{type: GatewayNamespace, allowedFields: [envoyDeployment.replicas, envoyServiceAccount], allowedServiceAccounts: [plain]}";
 
 /// A Gateway whose proxies an `EnvoyProxy` of the same name describes.

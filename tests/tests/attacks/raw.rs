@@ -128,7 +128,7 @@ fn raw(kind: &str, config: &str) -> String {
     )
 }
 
-/// What `chancery translate` makes of it for proxies.
+/// Returns the intent that `chancery translate` prints.
 fn made(text: &str) -> String {
     let made = binary::run(["translate", "--to", "ir", "-"], text).unwrap();
     String::from_utf8_lossy(&made.stdout).into_owned()

@@ -7,7 +7,7 @@ use ir::infra::kubernetes::CONFIG_PORT;
 use ir::raw::Power;
 use protojson::View;
 
-/// What stands at an address, or a power that is needed to go there.
+/// A finding: an address, or the power that is needed to go there.
 pub(super) enum Found {
     /// A host, empty for that of any endpoint, and a port, 0 where it is not known.
     Address(String, u16),

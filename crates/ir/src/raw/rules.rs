@@ -18,7 +18,7 @@ pub struct RawAddress {
     pub path: Box<str>,
 }
 
-/// What the operator allows.
+/// Rules of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawRules {
     /// The powers that are allowed.
