@@ -7,7 +7,6 @@ use crate::policy_attachment::PolicyAttachment;
 use crate::problem::{Fault, Unit, UnitFaults};
 use crate::reference::PolicyTargetRef;
 use crate::resource::{Resource, Spec};
-use crate::tree::Verbatim;
 
 /// How Envoy treats the backends of a route or Gateway.
 pub type BackendTrafficPolicy = Resource<BackendTrafficPolicySpec>;
@@ -44,10 +43,6 @@ impl Spec for BackendTrafficPolicySpec {
         self.fault = whole.map(|(_, fault)| Box::new(fault.clone()));
         self.ignored = found.ignored.iter().cloned().collect();
         self.attachment.mark(found, HARMLESS);
-    }
-
-    fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
-        self.attachment.keep(written);
     }
 }
 

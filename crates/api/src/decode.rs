@@ -1,24 +1,23 @@
 //! From a tree to an object and its problems.
 
+mod remnants;
+mod unknown;
+
 use std::sync::Arc;
 
-use crate::kind::{Kind, Object, Scope, build, group};
+use self::unknown::Unknown;
+use crate::kind::{Kind, Object, Scope, build};
 use crate::meta::{Labels, MoreMeta, ObjectMeta, Timestamp};
+use crate::policy_attachment::remnant;
 use crate::problem::{Fault, Place, Problem, Severity, UnitFaults};
 use crate::resource::{Resource, Spec};
-use crate::schema::{self, Schema, nearest};
+use crate::schema::{self, Schema};
 use crate::tree::{self, Cursor, DecodeError, Pruned, Tree, Value, deserialize};
 use crate::yaml::{self, Document, SyntaxError};
 use crate::{FieldPath, ObjectKey};
 
 /// The annotation in which `kubectl apply` keeps a copy of the whole object; it is not kept.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// Kinds that exist and are not read, but have names so like those of ours that one might take them for mistakes.
-const EXISTING: &[(&str, &str)] = &[(group::ENVOY_GATEWAY, "HTTPRouteFilter")];
-
-/// Groups of which every kind is about gateways: what is written in them and not read is missing there.
-const GATEWAY_GROUPS: [&str; 3] = [group::GATEWAY, group::EXPERIMENTAL, group::ENVOY_GATEWAY];
 
 /// The longest part of a line that a problem shows, in bytes.
 const MAX_SNIPPET: usize = 400;
@@ -29,7 +28,8 @@ const MAX_DROPPED: usize = 1 << 12;
 /// What a document holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decoded {
-    /// The objects, usually one; a `kind: List` has any number. Objects with a fatal problem are left out.
+    /// The objects, usually one; a `kind: List` has any number. Objects with a fatal problem are left out, but for policies that guard: of these
+    /// there is a [remnant](Object::is_remnant).
     pub objects: Vec<Object>,
     /// Everything that is wrong or worth knowing, in the order of the text.
     pub problems: Vec<Problem>,
@@ -60,7 +60,15 @@ pub fn read(document: &Document<'_>, file: &Arc<str>) -> Decoded {
     let origin = Origin { file: Some(file), text: document.text, line: document.line };
     match yaml::parse(document.text) {
         Ok(tree) => decode(&tree, origin),
-        Err(error) => Decoded { objects: Vec::new(), problems: vec![origin.syntax_problem(&error)] },
+        Err(error) => {
+            let mut decoder = Decoder { origin, out: Decoded::default(), counted: Counted::default() };
+            decoder.out.problems.push(origin.syntax_problem(&error));
+            let tree = yaml::parse_loosely(document.text);
+            // Without the message: it may repeat something of a text that is not to be shown.
+            let fault = Fault { path: FieldPath::default(), text: "its document is no YAML".into() };
+            decoder.remnants(tree.root(), None, &fault);
+            decoder.out
+        }
     }
 }
 
@@ -153,7 +161,9 @@ impl Decoder<'_> {
         let text = |name: &str| root.get(name).and_then(Cursor::as_str);
         let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else {
             let missing = if text("kind").is_some() { "apiVersion" } else { "kind" };
-            return self.add(None, root, Severity::Error, missing, format!("{missing} is missing, or is no string"));
+            let text = format!("{missing} is missing, or is no string");
+            self.add(None, root, Severity::Error, missing, text.clone());
+            return self.remnants(root, None, &Fault { path: missing.into(), text: text.into() });
         };
         if version == "v1" && kind == "List" {
             return match root.get("items") {
@@ -166,61 +176,37 @@ impl Decoder<'_> {
                 }
             };
         }
+        if kind.eq_ignore_ascii_case("List") && root.get("items").is_some() {
+            let text = "a list of objects has apiVersion v1 and kind List: nothing in it is read";
+            self.add(None, root.get("kind").unwrap_or(root), Severity::Error, "kind", text.to_owned());
+            return self.remnants(root, None, &Fault { path: "kind".into(), text: text.into() });
+        }
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         match Kind::find(group, kind) {
             Some(known) if known.versions().contains(&version) => self.object(known, root),
             Some(known) => {
                 let text = format!("version {version} of {kind} is not read; write {}", known.api_version());
-                self.add(None, root.get("apiVersion").unwrap_or(root), Severity::Error, "apiVersion", text);
+                let key = self.key(Some(known), root, group, kind).filter(|_| known.is_attached());
+                let at = root.get("apiVersion").unwrap_or(root);
+                self.add(key.as_ref(), at, Severity::Error, "apiVersion", text.clone());
+                self.remnants(root, Some(known), &Fault { path: "apiVersion".into(), text: text.into() });
             }
-            None => self.unknown_kind(root, group, kind),
+            None => match remnant::meant(Some(group), kind).filter(|(_, is_list)| *is_list) {
+                Some((policy, _)) => self.list_of(policy, root),
+                None => self.unknown_kind(root, group, kind),
+            },
         }
     }
 
-    /// A kind that we do not read: a note, unless it looks like one that we do.
+    /// A kind that we do not read.
     fn unknown_kind(&mut self, root: Cursor<'_, '_>, group: &str, kind: &str) {
-        let ours = || Kind::ALL.iter().copied().filter(|_| !EXISTING.contains(&(group, kind)));
-        let at = root.get("kind").unwrap_or(root);
-        let of_group = || ours().filter(|known| known.group() == group);
-        let close = nearest(kind, of_group().map(Kind::name));
-        let close = close.or_else(|| of_group().find(|known| is_alike(*known, kind)).map(Kind::name));
-        // Groups of Kubernetes are taken for each other; a kind of this name in somebody else's is another kind.
-        let is_near =
-            |known: &Kind| !group.contains('.') || [group, known.group()].iter().all(|group| group.ends_with("k8s.io"));
-        // Kinds that were experimental had an X before their name.
-        let graduated = kind.strip_prefix('X').filter(|_| group == group::EXPERIMENTAL);
-        let elsewhere = ours().find(|known| known.name() == graduated.unwrap_or(kind)).filter(is_near);
-        let key = self.key(None, root, group, kind);
-        if let Some(meant) = nearest(group, OWN_GROUPS).filter(|meant| *meant != group) {
-            let at = root.get("apiVersion").unwrap_or(root);
-            let text = format!("the group {group} is not read; did you mean {meant}?");
-            return self.add(key.as_ref(), at, Severity::Error, "apiVersion", text);
-        }
-        match (close, elsewhere) {
-            (Some(close), _) => {
-                let text = format!("there is no kind {kind} in {}; did you mean {close}?", group_name(group));
-                self.add(key.as_ref(), at, Severity::Error, "kind", text);
-            }
-            (None, Some(known)) => {
-                let (group, version) = (group_name(group), known.api_version());
-                let kind_too = graduated.map(|name| format!("kind {name} and ")).unwrap_or_default();
-                let text = format!("there is no kind {kind} in {group}; write {kind_too}apiVersion {version}");
-                self.add(key.as_ref(), at, Severity::Error, "kind", text);
-            }
-            (None, None) if OWN_GROUPS.contains(&group) => {
-                let kinds: Vec<&str> = of_group().map(Kind::name).collect();
-                let text = format!("there is no kind {kind} in {group}; there are {}", kinds.join(", "));
-                self.add(key.as_ref(), at, Severity::Error, "kind", text);
-            }
-            (None, None) => {
-                let text = format!("the kind {kind} of {} is not read", group_name(group));
-                if GATEWAY_GROUPS.contains(&group) {
-                    let text = format!("{text}: nothing of this object has any effect");
-                    self.add(key.as_ref(), at, Severity::Warning, "", text);
-                } else {
-                    self.add(key.as_ref(), at, Severity::Note, "", text);
-                }
-            }
+        let Unknown { severity, field, text, meant } = unknown::kind(group, kind);
+        let policy = meant.filter(|meant| meant.is_attached());
+        let key = self.key(policy, root, group, kind);
+        let path = if severity == Severity::Error { field } else { "" };
+        self.add(key.as_ref(), root.get(field).unwrap_or(root), severity, path, text.clone());
+        if policy.is_some() {
+            self.remnants(root, policy, &Fault { path: field.into(), text: text.into() });
         }
     }
 
@@ -228,6 +214,7 @@ impl Decoder<'_> {
         let quiet = matches!(kind, Kind::Secret | Kind::EnvoySecret);
         let checked = schema::check(root, Schema::of(kind), quiet);
         let key = self.key(Some(kind), root, kind.group(), kind.name());
+        let lost = remnants::lost(kind, &checked).filter(|_| checked.fatal || key.is_none());
         let mut found = UnitFaults { guards: checked.guards, ..UnitFaults::default() };
         for violation in checked.violations {
             let schema::Violation { path, severity, text, start, unit } = violation;
@@ -241,6 +228,9 @@ impl Decoder<'_> {
             let problem = self.problem(key.as_ref(), violation, quiet);
             self.out.problems.push(problem);
         }
+        if let Some(fault) = lost {
+            self.remnants(root, Some(kind), &fault);
+        }
         if checked.fatal {
             return;
         }
@@ -253,9 +243,14 @@ impl Decoder<'_> {
         }
         let marks = Marks { pruned, faults: found };
         match build(kind, meta, root, marks) {
-            Ok(object) => self.out.objects.push(object),
+            Ok(mut object) => {
+                remnants::reread(&mut object, root);
+                self.out.objects.push(object);
+            }
             Err(error) => {
-                self.add(Some(&key), root, Severity::Error, "", format!("this object cannot be read: {error}"))
+                let text = format!("this object cannot be read: {error}");
+                self.add(Some(&key), root, Severity::Error, "", text.clone());
+                self.remnants(root, Some(kind), &Fault { path: FieldPath::default(), text: text.into() });
             }
         }
     }
@@ -298,16 +293,6 @@ impl Decoder<'_> {
         let place = self.origin.place_of(self.counted);
         self.origin.problem(key, (found, place), quiet)
     }
-}
-
-/// Groups in which there are no kinds but those that we read.
-const OWN_GROUPS: [&str; 2] = [group::CHANCERY, group::BOOTES];
-
-/// Whether a kind is what somebody means who knows it by the other group's name for it, or by that of its message: `EnvoyListener`, `Listener`;
-/// `EnvoyRoute`, `RouteConfiguration`.
-fn is_alike(known: Kind, word: &str) -> bool {
-    let bare = |name: &str| name.strip_prefix("Envoy").unwrap_or(name).to_owned();
-    bare(known.name()) == bare(word) || known.message().is_some_and(|message| message.rsplit('.').next() == Some(word))
 }
 
 impl Origin<'_> {
@@ -404,10 +389,6 @@ fn dropped(kind: Kind, root: Cursor<'_, '_>, pruned: &Pruned) -> Box<[(FieldPath
         dropped.map(|(index, _)| (path.join(".").into(), index))
     };
     schema::lists_that_drop(kind).flat_map(of_list).collect()
-}
-
-fn group_name(group: &str) -> &str {
-    if group.is_empty() { "the core group" } else { group }
 }
 
 #[cfg(test)]

@@ -2,16 +2,21 @@
 //!
 //! `SecurityPolicy`, `EnvoyExtensionPolicy` and `ClientTrafficPolicy` have nothing else yet: of their settings only the names are kept.
 
-use serde::Deserialize;
-use serde_json::Value;
+pub(crate) mod loose;
+pub(crate) mod remnant;
 
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::backend_traffic_policy::{BackendTrafficPolicy, BackendTrafficPolicySpec};
 use crate::kind::{Kind, Object, group};
+use crate::meta::ObjectMeta;
 use crate::open::open_enum;
 use crate::problem::{Fault, FieldPath, Unit, UnitFaults};
 use crate::reference::PolicyTargetRef;
 use crate::resource::{Resource, Spec};
 use crate::selector::LabelSelector;
-use crate::tree::Verbatim;
 
 /// The targets of a policy, and the reasons to close them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -35,6 +40,15 @@ pub struct PolicyAttachment {
     /// Fields that are written and ignored.
     #[serde(skip)]
     pub ignored: Box<[Fault]>,
+    /// Targets that other texts of the same policy name.
+    #[serde(skip)]
+    pub further: Box<[PolicyTargetRef]>,
+    /// The policy guards, and what for cannot be read: it may be for everything in its namespace.
+    #[serde(skip)]
+    pub for_all: bool,
+    /// The policy cannot be used, or not everything that it is for can be read: this is what is left of it.
+    #[serde(skip)]
+    pub remnant: bool,
 }
 
 /// `targetSelectors[]`: objects of a kind with these labels. A selector without conditions selects all of the kind.
@@ -96,35 +110,18 @@ impl PolicyAttachment {
         let whole = whole.into_iter().filter(|(_, fault)| !is_harmless(&fault.path));
         self.fault = UnitFaults::first(whole.collect());
     }
-
-    /// Reads targets that are not written as they have to be, as far as it is clear what is meant: what they name is not left open.
-    pub(crate) fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
-        if self.fault.is_none() && self.target_faults.is_empty() {
-            return;
-        }
-        let Verbatim(written) = written();
-        let field = |name: &str| written.get(name).filter(|value| !value.is_null());
-        self.target_ref = field("targetRef").map(|value| Box::new(loosely(value)));
-        self.target_refs = match field("targetRefs") {
-            Some(Value::Array(items)) => items.iter().map(loosely).collect(),
-            Some(one) => [loosely(one)].into(),
-            None => Box::default(),
-        };
-    }
 }
 
-/// A target whose fields are there, in whatever form. Without its section it is the whole object.
-fn loosely(written: &Value) -> PolicyTargetRef {
-    let text = |name: &str| match written.get(name)? {
-        Value::String(text) => Some(Box::from(&**text)),
-        Value::Number(number) => Some(number.to_string().into()),
-        _ => None,
-    };
-    PolicyTargetRef {
-        group: text("group").unwrap_or_default(),
-        kind: text("kind").unwrap_or_default(),
-        name: text("name").unwrap_or_default(),
-        section_name: text("sectionName"),
+impl PolicyAttachment {
+    /// True if something is wrong with it that may concern what it is for.
+    pub(crate) fn is_faulty(&self) -> bool {
+        self.fault.is_some() || !self.target_faults.is_empty()
+    }
+
+    /// True if nothing is wrong with it but a rule of the whole spec.
+    pub(crate) fn lacks_targets_alone(&self) -> bool {
+        let is_rule = |fault: &Fault| *fault.path == *"spec";
+        self.target_faults.is_empty() && self.fault.as_deref().is_none_or(is_rule)
     }
 }
 
@@ -148,10 +145,6 @@ macro_rules! unbuilt {
             fn mark(&mut self, found: UnitFaults) {
                 self.attachment.mark(found, &[]);
             }
-
-            fn keep(&mut self, written: impl FnOnce() -> Verbatim) {
-                self.attachment.keep(written);
-            }
         }
     )+
 
@@ -159,9 +152,34 @@ macro_rules! unbuilt {
             /// The attachment of a policy; none if it is no policy of Envoy Gateway, or one that changes resources of Envoy's only.
             #[must_use]
             pub fn attachment(&self) -> Option<PolicyAttachment> {
+                self.attachment_ref().cloned()
+            }
+
+            fn attachment_ref(&self) -> Option<&PolicyAttachment> {
                 match self {
-                    $(Self::$Policy(policy) => Some(policy.spec.attachment.clone()),)+
-                    Self::BackendTrafficPolicy(policy) => Some(policy.spec.attachment.clone()),
+                    $(Self::$Policy(policy) => Some(&policy.spec.attachment),)+
+                    Self::BackendTrafficPolicy(policy) => Some(&policy.spec.attachment),
+                    _ => None,
+                }
+            }
+
+            pub(crate) fn attachment_mut(&mut self) -> Option<&mut PolicyAttachment> {
+                match self {
+                    $(Self::$Policy(policy) => Some(&mut Arc::make_mut(policy).spec.attachment),)+
+                    Self::BackendTrafficPolicy(policy) => Some(&mut Arc::make_mut(policy).spec.attachment),
+                    _ => None,
+                }
+            }
+
+            /// A policy of which nothing but its attachment is known.
+            fn with_attachment(meta: ObjectMeta, attachment: PolicyAttachment) -> Option<Self> {
+                match meta.key.kind()? {
+                    $(Kind::$Policy => Some($Policy { meta, spec: $Spec { attachment } }.into()),)+
+                    Kind::BackendTrafficPolicy => {
+                        let fault = attachment.fault.clone();
+                        let spec = BackendTrafficPolicySpec { attachment, fault, ..BackendTrafficPolicySpec::default() };
+                        Some(BackendTrafficPolicy { meta, spec }.into())
+                    }
                     _ => None,
                 }
             }
@@ -172,6 +190,13 @@ macro_rules! unbuilt {
             #[must_use]
             pub const fn is_attached(self) -> bool {
                 self.is_unbuilt_policy() || matches!(self, Self::BackendTrafficPolicy)
+            }
+
+            /// The kind of a target of policies that a name means, whatever its case and its group: Gateways, their sets, and routes.
+            #[must_use]
+            pub fn of_policy_target(name: &str) -> Option<Self> {
+                let can = |kind: &&Self| matches!(kind, Self::Gateway | Self::ListenerSet) || kind.is_route();
+                Self::ALL.iter().copied().filter(|kind| can(&kind)).find(|kind| kind.name().eq_ignore_ascii_case(name))
             }
 
             /// True for a kind of policies of which no field is built.

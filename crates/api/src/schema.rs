@@ -17,7 +17,7 @@ mod pattern;
 
 use std::sync::OnceLock;
 
-pub(crate) use self::check::{Violation, check};
+pub(crate) use self::check::{Checked, Violation, check};
 pub use self::near::nearest;
 pub use self::openapi::definition;
 pub(crate) use self::pattern::Pattern;

@@ -3,14 +3,14 @@
 //! A policy whose guards cannot be put into effect closes what it is attached to, so that nothing passes that it would have refused. The schemas
 //! say which fields guard and are not built (`api`, the word `guard`); policies of all kinds go through here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::policy_attachment::{PolicyTargetSelector, PolicyTargetsFrom};
 use api::reference::PolicyTargetRef;
 use api::reference_grant::GrantFrom;
 use api::{
-    FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource, RouteObject, group,
+    Fault, FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource, RouteObject, group,
 };
 
 use crate::backend_traffic_policy::{PolicyTarget, Target};
@@ -28,6 +28,10 @@ pub(crate) struct Attached {
     /// Number of them that `targetRef` has.
     pub(crate) single: usize,
     pub(crate) selectors: Vec<Result<Arc<Selecting>, String>>,
+    /// What it may be for where that is not written so that it is certain; only of a policy that closes.
+    wide: Vec<Arc<Selecting>>,
+    /// The same in words, and what it selects: with [`Self::targets`] all that it closes.
+    pub(crate) wide_words: Box<[Box<str>]>,
     /// Fields that are ignored, with words.
     pub(crate) ignored: Box<[Arc<str>]>,
 }
@@ -56,7 +60,7 @@ impl Lack {
 }
 
 /// Lists the first of several, and the number of the others.
-fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
+pub(crate) fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
     let more = texts.len().saturating_sub(MOST_NAMED);
     let named = texts.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }
@@ -66,15 +70,17 @@ fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selecting {
     pub(crate) anchor: Anchor,
+    /// The only name that is selected, if not every one.
+    name: Option<Arc<str>>,
     labels: LabelSelector,
     pub(crate) namespaces: Namespaces,
     pub(crate) words: Arc<str>,
 }
 
 impl Selecting {
-    /// True if the labels of an object are selected.
-    pub(crate) fn selects(&self, labels: &Labels) -> bool {
-        self.labels.matches(labels)
+    /// True if an object of this name and these labels is selected.
+    pub(crate) fn selects(&self, name: &str, labels: &Labels) -> bool {
+        self.name.as_deref().is_none_or(|own| own == name) && self.labels.matches(labels)
     }
 }
 
@@ -111,7 +117,8 @@ pub(crate) fn granted(grant: &ReferenceGrant) -> Vec<(Arc<str>, Kind)> {
         return Vec::new();
     }
     let namespace: Arc<str> = grant.meta.namespace().into();
-    let kinds = grant.spec.to.iter().filter(|to| *to.group == *group::GATEWAY).filter_map(|to| meant(&to.kind));
+    let kinds =
+        grant.spec.to.iter().filter_map(|to| Kind::find(&to.group, &to.kind).filter(|kind| can_be_closed(*kind)));
     kinds.map(|kind| (namespace.clone(), kind)).collect()
 }
 
@@ -139,8 +146,14 @@ impl Attached {
     /// Selectors that close what they select, with their numbers.
     pub(crate) fn selecting(&self) -> impl Iterator<Item = (u32, &Arc<Selecting>)> {
         let closes = self.lack.is_some();
-        let all = (0_u32..).zip(&self.selectors).filter(move |_| closes);
-        all.filter_map(|(number, selector)| Some((number, selector.as_ref().ok()?)))
+        let written = self.selectors.iter().map(|selector| selector.as_ref().ok());
+        let all = (0_u32..).zip(written.chain(self.wide.iter().map(Some))).filter(move |_| closes);
+        all.filter_map(|(number, selector)| Some((number, selector?)))
+    }
+
+    /// True if it closes more than what it is for, as that cannot be read.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        !self.wide.is_empty()
     }
 
     /// Returns true if it would close its targets, and names and selects none that is known.
@@ -154,24 +167,81 @@ impl Attached {
 pub(crate) fn read(policy: &Resource<PolicyAttachment>) -> Attached {
     let (spec, namespace) = (&policy.spec, policy.meta.namespace());
     let lacks = !spec.guards.is_empty() || spec.fault.is_some();
-    let fault = spec.fault.as_ref().map(|fault| fault.to_string().into());
+    let fault = spec.fault.as_deref().map(|fault| fault_words(fault).into());
     let lack = lacks.then(|| Lack { guards: spec.guards.clone(), fault });
     let single = usize::from(spec.target_ref.is_some());
-    let targets = spec.targets().enumerate().map(|(at, reference)| {
+    let targets = spec.targets().chain(&spec.further).enumerate().map(|(at, reference)| {
         let at = at.checked_sub(single);
         let fault = spec.target_faults.iter().find(|(item, _)| Some(*item) == at).map(|(_, fault)| fault.to_string());
         target(namespace, reference, fault)
     });
+    let targets = targets.map(|target| if lacks { target.likely() } else { target });
     let words: Arc<str> = lack.as_ref().map(Lack::words).unwrap_or_default().into();
     let selectors = spec.target_selectors.iter().map(|selector| selecting(namespace, selector, &words));
     let ignored = spec.ignored.iter().map(|fault| Arc::from(&*fault.path));
+    let uncertain: BTreeSet<Uncertain> = if lacks { uncertain(spec) } else { BTreeSet::new() };
+    let wide = uncertain.iter().flat_map(|one| one.selecting(namespace, &words));
+    let selected = spec.target_selectors.iter().filter(|_| lacks).filter_map(|one| Kind::of_policy_target(&one.kind));
+    let selected: BTreeSet<Kind> = selected.collect();
+    let selected = selected.into_iter().map(|kind| format!("each {kind} that it selects"));
+    let wide_words = selected.chain(uncertain.iter().map(|one| one.words(namespace)));
     Attached {
         generation: policy.meta.generation,
         targets: targets.collect(),
         single,
         selectors: selectors.collect(),
+        wide: wide.collect(),
+        wide_words: wide_words.map(Into::into).collect(),
         ignored: ignored.collect(),
         lack,
+    }
+}
+
+fn fault_words(fault: &Fault) -> String {
+    if fault.path.is_empty() { fault.text.to_string() } else { fault.to_string() }
+}
+
+/// What a policy may be for, by what can be read of a target: in its own namespace every object of a kind, of a name, or every one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Uncertain {
+    kind: Option<Kind>,
+    name: Option<Arc<str>>,
+}
+
+/// The targets of a policy that are not certain. One that is for everything is for nothing else.
+fn uncertain(spec: &PolicyAttachment) -> BTreeSet<Uncertain> {
+    let everything = Uncertain { kind: None, name: None };
+    let of_target = |target: &PolicyTargetRef| {
+        let name = target.name.trim().to_ascii_lowercase();
+        let name = Some(name).filter(|name| !name.is_empty()).map(Arc::from);
+        Uncertain { kind: Kind::of_policy_target(&target.kind), name }
+    };
+    let targets = spec.targets().chain(&spec.further).map(of_target);
+    let mut found: BTreeSet<Uncertain> = targets.filter(|one| one.kind.is_none() || one.name.is_none()).collect();
+    let lacks_kind = |selector: &PolicyTargetSelector| Kind::of_policy_target(&selector.kind).is_none();
+    if spec.for_all || spec.target_selectors.iter().any(lacks_kind) || found.contains(&everything) {
+        found = BTreeSet::from([everything]);
+    }
+    found
+}
+
+impl Uncertain {
+    fn selecting(&self, own: &str, words: &Arc<str>) -> impl Iterator<Item = Arc<Selecting>> {
+        let kinds = closable().filter(|kind| self.kind.is_none_or(|own| own == *kind));
+        kinds.map(|kind| {
+            let anchor = Anchor { namespace: own.into(), kind, label: None };
+            let (name, labels, namespaces) = (self.name.clone(), LabelSelector::default(), Namespaces::Same);
+            Arc::new(Selecting { anchor, name, labels, namespaces, words: words.clone() })
+        })
+    }
+
+    fn words(&self, namespace: &str) -> String {
+        match (self.kind, &self.name) {
+            (Some(kind), None) => format!("each {kind} of namespace {namespace}"),
+            (None, Some(name)) => format!("each Gateway, ListenerSet and route of the name {namespace}/{name}"),
+            (_, None) => format!("each Gateway, ListenerSet and route of namespace {namespace}"),
+            (Some(kind), Some(name)) => format!("{kind} {namespace}/{name}"),
+        }
     }
 }
 
@@ -180,35 +250,50 @@ fn can_be_closed(kind: Kind) -> bool {
     matches!(kind, Kind::Gateway | Kind::ListenerSet) || kind.is_route()
 }
 
-/// The kind that is meant, in the group of Gateway API whatever group is written: the policy is for something, and that is not left open.
-fn meant(kind: &str) -> Option<Kind> {
-    Kind::find(group::GATEWAY, kind).filter(|kind| can_be_closed(*kind))
+/// All of them.
+fn closable() -> impl Iterator<Item = Kind> {
+    Kind::ALL.iter().copied().filter(|kind| can_be_closed(*kind))
 }
 
 fn no_target(group: &str, kind: &str) -> String {
-    let can: Vec<Kind> = [Kind::Gateway, Kind::ListenerSet].iter().chain(RouteObject::KINDS).copied().collect();
-    unfit(group, kind, "a target", &can)
+    unfit(group, kind, "a target", &closable().collect::<Vec<_>>())
 }
 
 fn target(namespace: &str, reference: &PolicyTargetRef, fault: Option<String>) -> Target {
-    let Some(kind) = meant(&reference.kind).filter(|_| !reference.name.is_empty()) else {
+    let Some(kind) = Kind::of_policy_target(&reference.kind).filter(|_| !reference.name.is_empty()) else {
         let object = ObjectKey::new(&reference.group, &reference.kind, namespace, &reference.name);
         let text = fault.unwrap_or_else(|| no_target(&reference.group, &reference.kind));
         return Target::Refused(object, text.into());
     };
     let section = reference.section_name.as_deref().filter(|section| !section.is_empty()).map(Arc::from);
     let target = PolicyTarget { object: ObjectKey::of(kind, namespace, &reference.name), section };
-    match fault {
+    let of_kind = || (kind.name() != &*reference.kind).then(|| no_target(&reference.group, &reference.kind));
+    match fault.or_else(of_kind) {
         Some(fault) => Target::Spoilt(target, fault.into()),
         None => Target::Known(target),
     }
 }
 
-fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Result<Arc<Selecting>, String> {
-    let kind = meant(&selector.kind).ok_or_else(|| no_target(&selector.group, &selector.kind))?;
-    if let Some(defect) = selector.labels.defect() {
-        return Err(format!("{defect}: nothing is selected"));
+impl Target {
+    /// The same for an object that can be there: no name has capitals, or blanks around it.
+    fn likely(self) -> Self {
+        let likely = |target: PolicyTarget| {
+            let name = target.object.name().trim().to_ascii_lowercase();
+            let object = target.object.kind().map(|kind| ObjectKey::of(kind, target.object.namespace(), &name));
+            PolicyTarget { object: object.unwrap_or(target.object), section: target.section }
+        };
+        match self {
+            Self::Known(target) => Self::Known(likely(target)),
+            Self::Spoilt(target, fault) => Self::Spoilt(likely(target), fault),
+            Self::Refused(..) => self,
+        }
     }
+}
+
+fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Result<Arc<Selecting>, String> {
+    let kind = Kind::of_policy_target(&selector.kind).ok_or_else(|| no_target(&selector.group, &selector.kind))?;
+    // What cannot be read of the labels selects all.
+    let labels = if selector.labels.defect().is_none() { selector.labels.clone() } else { LabelSelector::default() };
     let namespaces = match selector.namespaces.as_deref() {
         None => Namespaces::Same,
         Some(namespaces) => match (&namespaces.from, &namespaces.selector) {
@@ -221,9 +306,9 @@ fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Re
             (PolicyTargetsFrom::Selector | PolicyTargetsFrom::Unknown(_), _) => Namespaces::Same,
         },
     };
-    let label = selector.labels.match_labels.iter().next().map(|(name, value)| (Arc::from(name), Arc::from(value)));
+    let label = labels.match_labels.iter().next().map(|(name, value)| (Arc::from(name), Arc::from(value)));
     let anchor = Anchor { namespace: own.into(), kind, label };
-    Ok(Arc::new(Selecting { anchor, labels: selector.labels.clone(), namespaces, words: words.clone() }))
+    Ok(Arc::new(Selecting { anchor, name: None, labels, namespaces, words: words.clone() }))
 }
 
 /// The parts of a Gateway, a `ListenerSet` or a route that policies close.

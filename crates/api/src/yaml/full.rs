@@ -11,17 +11,8 @@ use crate::tree::{BYTES_A_NODE, Builder, FREE_NODES, Node, Tree, Value};
 
 /// The tree of a document, or the first thing that is wrong with it.
 pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
-    let mut options = Options::default();
-    options.emit_comments = false;
-    let mut reader = Reader {
-        text,
-        builder: Builder::for_text(text.len()),
-        open: Vec::new(),
-        anchors: BTreeMap::new(),
-        copied: 0,
-        documents: 0,
-    };
-    for event in Parser::new_from_str_with_options(text, options) {
+    let mut reader = Reader::new(text, false);
+    for event in Parser::new_from_str_with_options(text, options()) {
         let (event, span) = event.map_err(|error| {
             let at = place(text, error.marker().byte_offset(), error.marker().index());
             let plain = || SyntaxError { at, message: plain(&error.info()) };
@@ -42,8 +33,33 @@ pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
     Ok(Tree { nodes: reader.builder.nodes })
 }
 
+/// The tree of a document up to the first thing that keeps a parser from going on, without regard to what is wrong before it: both entries of
+/// a name that occurs twice, values without their tags, merge keys as they are written.
+pub(super) fn parse_loosely(text: &str) -> Tree<'_> {
+    let mut reader = Reader::new(text, true);
+    for event in Parser::new_from_str_with_options(text, options()) {
+        let Ok((event, span)) = event else { break };
+        if reader.event(event, span).is_err() || reader.builder.is_full() {
+            break;
+        }
+    }
+    reader.break_off();
+    if reader.builder.nodes.is_empty() {
+        reader.builder.leaf(0, Value::Null);
+    }
+    Tree { nodes: reader.builder.nodes }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.emit_comments = false;
+    options
+}
+
 struct Reader<'t> {
     text: &'t str,
+    /// What is wrong is passed over, as far as one can go on behind it.
+    loose: bool,
     builder: Builder<'t>,
     open: Vec<Open>,
     /// The values that anchors name, as trees of their own.
@@ -67,6 +83,33 @@ struct Open {
 }
 
 impl<'t> Reader<'t> {
+    fn new(text: &'t str, loose: bool) -> Self {
+        Self {
+            text,
+            loose,
+            builder: Builder::for_text(text.len()),
+            open: Vec::new(),
+            anchors: BTreeMap::new(),
+            copied: 0,
+            documents: 0,
+        }
+    }
+
+    /// Closes what is open. A name without its value has none.
+    fn break_off(&mut self) {
+        while let Some(open) = self.open.pop() {
+            let parts = if open.is_map && !open.parts.is_multiple_of(2) {
+                self.builder.leaf(0, Value::Null);
+                open.parts + 1
+            } else {
+                open.parts
+            };
+            let value = if open.is_map { Value::Map(parts / 2) } else { Value::List(parts) };
+            self.builder.close(open.at, value);
+            self.count(1);
+        }
+    }
+
     fn event(&mut self, event: Event<'t>, span: Span) -> Result<(), SyntaxError> {
         let start = place(self.text, span.start.byte_offset(), span.start.index());
         match event {
@@ -92,6 +135,13 @@ impl<'t> Reader<'t> {
         let value = match tag.as_deref().map(|tag| tag.core_suffix()) {
             None if plain => scalar::resolve(text),
             None | Some(Some("str" | "binary")) => Value::String(text),
+            Some(_) if self.loose => {
+                if plain {
+                    scalar::resolve(text)
+                } else {
+                    Value::String(text)
+                }
+            }
             Some(Some(wanted @ ("int" | "float" | "bool" | "null"))) => tagged(wanted, text, start)?,
             Some(_) => return Err(error(start, "this tag is not known; write the value without a tag")),
         };
@@ -108,11 +158,14 @@ impl<'t> Reader<'t> {
     /// A name in a map.
     fn name(&mut self, value: Value<'t>, plain: bool, start: u32) -> Result<(), SyntaxError> {
         let at = self.builder.here();
-        let Value::String(name) = value else {
-            return Err(error(
-                start,
-                format!("a name must be a string, this is {}; put quotes around it", value.type_name()),
-            ));
+        let name = match value {
+            Value::String(name) => name,
+            // It is no name that anything is looked up by.
+            _ if self.loose => Cow::Borrowed(""),
+            other => {
+                let text = format!("a name must be a string, this is {}; put quotes around it", other.type_name());
+                return Err(error(start, text));
+            }
         };
         if plain && name == "<<" {
             self.open.last_mut().into_iter().for_each(|open| open.merges.push(at));
@@ -124,7 +177,7 @@ impl<'t> Reader<'t> {
 
     fn begin(&mut self, is_map: bool, anchor: usize, tag: Option<&Tag>, start: u32) -> Result<(), SyntaxError> {
         let wanted = if is_map { "map" } else { "seq" };
-        if tag.is_some_and(|tag| tag.core_suffix() != Some(wanted)) {
+        if !self.loose && tag.is_some_and(|tag| tag.core_suffix() != Some(wanted)) {
             return Err(error(start, "this tag is not known; write the value without a tag"));
         }
         if self.wants_name() {
@@ -142,13 +195,13 @@ impl<'t> Reader<'t> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         if open.is_map {
             let mut count = open.parts / 2;
-            if let Some(node) = self.builder.duplicate(open.at, count) {
+            if let Some(node) = self.builder.duplicate(open.at, count).filter(|_| !self.loose) {
                 let name = if let Value::String(name) = &node.value { name } else { "" };
                 let whole = self.open.is_empty() && (name == "apiVersion" || name == "kind");
                 let meant = if whole { "; is a line with --- missing before it?" } else { "" };
                 return Err(error(node.start, format!("{name:?} occurs twice in this map{meant}")));
             }
-            if !open.merges.is_empty() {
+            if !open.merges.is_empty() && !self.loose {
                 count = self.merge(&open, count)?;
             }
             self.builder.close(open.at, Value::Map(count));

@@ -183,9 +183,9 @@ impl Catalog {
         let mut changes = Vec::with_capacity(self.touched.len());
         for (key, before) in std::mem::take(&mut self.touched) {
             self.to_report.extend(self.offers.disputants(&key).cloned());
-            match self.offers.winner(&key) {
-                Some(winner) if before.as_ref().is_some_and(|before| winner.equals(before)) => {}
-                Some(winner) => changes.push(Change::Apply(winner.object.clone(), winner.origin())),
+            match self.offers.effective(&key) {
+                now if now == before => {}
+                Some((object, origin)) => changes.push(Change::Apply(object, origin)),
                 None if before.is_some() => changes.push(Change::Delete(key)),
                 None => {}
             }
@@ -234,7 +234,7 @@ impl Catalog {
         if self.offers.any_disputed() && !state.gone {
             for document in &state.documents {
                 let written = document.objects.iter().filter(|(_, standing)| *standing == Standing::Written);
-                for (object, _) in written {
+                for (object, _) in written.filter(|(object, _)| !object.is_remnant()) {
                     let winner = self.offers.winner(&identity(object.key()));
                     if let Some(winner) = winner.filter(|winner| !winner.is(spot, object)) {
                         problems.push(report::duplicate(object, &winner.origin(), &spot.display, document.line));
@@ -249,7 +249,7 @@ impl Catalog {
     fn told(&self, spot: &Arc<Spot>, document: &Document, held: bool) -> Vec<Problem> {
         let is_kept = |object: &&Object| {
             let winner = self.offers.winner(&identity(object.key()));
-            winner.is_some_and(|winner| winner.standing == Standing::Last && winner.is(spot, object))
+            winner.is_some_and(|winner| winner.standing != Standing::Written && winner.is(spot, object))
         };
         let kept: Vec<&Object> = document.objects.iter().map(|(object, _)| object).filter(is_kept).collect();
         let (mut problems, mut also) = (document.problems.to_vec(), Vec::new());
@@ -328,7 +328,7 @@ impl Catalog {
         }
         // Where several files give an identity, the problems of all of them name the one in force.
         self.to_report.extend(self.offers.disputants(key).cloned());
-        let before = self.offers.winner(key).map(|winner| (winner.object.clone(), winner.origin()));
+        let before = self.offers.effective(key);
         self.touched.insert(key.clone(), before);
     }
 }

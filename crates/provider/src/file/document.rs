@@ -83,9 +83,14 @@ impl Parsed {
 }
 
 impl Document {
-    /// The identities of what it gives, and of what it keeps.
+    /// What it gives and keeps, without remnants: they are the best that is known, and no form that could be kept.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &Object> {
+        self.objects.iter().map(|(object, _)| object).filter(|object| !object.is_remnant())
+    }
+
+    /// The identities of these.
     pub(crate) fn identities(&self) -> impl Iterator<Item = ObjectKey> {
-        self.objects.iter().map(|(object, _)| identity(object.key()))
+        self.forms().map(|object| identity(object.key()))
     }
 
     /// Whether it does not say whose it is.
@@ -105,8 +110,10 @@ impl Document {
 
     /// Keeps further objects of before.
     pub(crate) fn keep(&mut self, objects: Vec<Object>) {
-        let own = self.objects.iter().cloned();
-        self.objects = own.chain(objects.into_iter().map(|object| (object, Standing::Last))).collect();
+        // In place of a remnant that says no more.
+        let is_covered = |one: &Object| one.is_remnant() && objects.iter().any(|earlier| earlier.covers(one));
+        let own: Vec<_> = self.objects.iter().filter(|(object, _)| !is_covered(object)).cloned().collect();
+        self.objects = own.into_iter().chain(objects.into_iter().map(|object| (object, Standing::Kept))).collect();
     }
 
     /// The same document on another line.
@@ -229,7 +236,7 @@ fn decode(
         Decoded { objects: Vec::new(), problems: vec![report::at(file, document.line, 1, text)] }
     });
     decoded.objects.iter_mut().for_each(|object| share_parents(object, &mut so_far.parents));
-    if decoded.objects.is_empty() && !decoded.problems.is_empty() && !so_far.shows_text() {
+    if decoded.objects.iter().all(Object::is_remnant) && !decoded.problems.is_empty() && !so_far.shows_text() {
         decoded.problems.iter_mut().for_each(conceal);
     }
     let lost = lost(&decoded.objects, &decoded.problems);
@@ -285,7 +292,8 @@ fn lost(objects: &[Object], problems: &[Problem]) -> Lost {
     // Whose name or namespace is wrong does not say who it is.
     let of_name = errors().filter(|problem| problem.path.starts_with("metadata.name"));
     let nameless: HashSet<&ObjectKey> = of_name.filter_map(|problem| problem.object.as_ref()).collect();
-    let given: HashSet<ObjectKey> = objects.iter().map(|object| identity(object.key())).collect();
+    let forms = || objects.iter().filter(|object| !object.is_remnant());
+    let given: HashSet<ObjectKey> = forms().map(|object| identity(object.key())).collect();
     let mut named: Vec<ObjectKey> = Vec::new();
     let keys = errors().filter_map(|problem| problem.object.as_ref());
     for key in keys.filter(|key| key.kind().is_some() && !nameless.contains(key)) {
@@ -295,6 +303,6 @@ fn lost(objects: &[Object], problems: &[Problem]) -> Lost {
             named.push(key);
         }
     }
-    let all = objects.is_empty() && named.is_empty();
+    let all = forms().next().is_none() && named.is_empty();
     Lost { named, all }
 }

@@ -8,7 +8,6 @@ use hashbrown::{HashMap, HashSet};
 use store::identity;
 
 use crate::file::document::{Document, Lost, Parsed};
-use crate::file::offer::Standing;
 
 /// The part of a file that differs. What stands before and behind it is the same text on the same lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +97,7 @@ impl<'o> Keeping<'o> {
     fn by_identity(&mut self, new: &mut [Parsed]) {
         let mut last: HashMap<ObjectKey, (usize, &'o Object)> = HashMap::new();
         for index in &self.free {
-            for (object, _) in self.objects(*index) {
+            for object in self.objects(*index) {
                 last.entry(identity(object.key())).or_insert((*index, object));
             }
         }
@@ -106,7 +105,7 @@ impl<'o> Keeping<'o> {
             let Parsed::New { document, lost } = parsed else { continue };
             let kept: Vec<_> = lost.named.iter().filter_map(|key| last.remove(key)).collect();
             for (index, _) in &kept {
-                if self.objects(*index).len() == 1 {
+                if self.objects(*index).count() == 1 {
                     self.free.remove(index);
                 }
             }
@@ -122,14 +121,14 @@ impl<'o> Keeping<'o> {
         let last = nameless.len().saturating_sub(1);
         for (at, parsed) in nameless.into_iter().enumerate() {
             let count = if at == last { free.len() } else { free.len().min(1) };
-            let kept = free.drain(..count).flat_map(|index| self.objects(index)).map(|(object, _)| object.clone());
+            let kept = free.drain(..count).flat_map(|index| self.objects(index)).cloned();
             if let Parsed::New { document, .. } = parsed {
                 document.keep(kept.collect());
             }
         }
     }
 
-    fn objects(&self, index: usize) -> &'o [(Object, Standing)] {
-        self.old.get(index).map_or(&[], |document| &document.objects)
+    fn objects(&self, index: usize) -> impl Iterator<Item = &'o Object> + use<'o> {
+        self.old.get(index).into_iter().flat_map(Document::forms)
     }
 }

@@ -15,7 +15,9 @@ use crate::file::spot::Spot;
 pub(crate) enum Standing {
     /// The file says so.
     Written,
-    /// The file said so last; now it is gone, or cannot be understood there.
+    /// The file said so last; now it cannot be understood there.
+    Kept,
+    /// The file said so last; now it is gone.
     Last,
 }
 
@@ -36,11 +38,6 @@ impl Offer {
     /// Where it is written.
     pub(crate) fn origin(&self) -> Origin {
         Origin { file: self.spot.display.clone(), line: self.line }
-    }
-
-    /// Whether it says what was in force before, from the same place.
-    pub(crate) fn equals(&self, (object, origin): &(Object, Origin)) -> bool {
-        self.line == origin.line && self.spot.display == origin.file && self.object == *object
     }
 
     /// Whether it is this object (not merely an equal one) of this file.
@@ -68,6 +65,21 @@ impl Offers {
     /// The one in force.
     pub(crate) fn winner(&self, key: &ObjectKey) -> Option<&Offer> {
         self.winners.find(self.hasher.hash_one(key), |offer| offer.identity() == *key).map(|offer| &**offer)
+    }
+
+    /// The object of an identity, and where it is written. A policy that guards is for what all of its texts are for: the one that comes first must
+    /// not open what another one guards.
+    pub(crate) fn effective(&self, key: &ObjectKey) -> Option<(Object, Origin)> {
+        let winner = self.winner(key)?;
+        let (object, origin) = (&winner.object, winner.origin());
+        let others = self.rest.get(key).map_or(&[][..], Vec::as_slice).iter();
+        let united =
+            others.filter(|other| other.standing != Standing::Last).fold(None, |united: Option<Object>, other| {
+                let so_far = united.as_ref().unwrap_or(object);
+                let fault = || format!("written twice, at {origin} and at {}", other.origin());
+                so_far.united(&other.object, fault).or(united)
+            });
+        Some((united.unwrap_or_else(|| object.clone()), origin))
     }
 
     /// Whether there is any identity with more than one offer.

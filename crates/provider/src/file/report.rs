@@ -40,10 +40,16 @@ pub(crate) fn denied(file: &Arc<str>, denied: &Denied) -> Problem {
 
 /// An object that a stronger place gives as well.
 pub(crate) fn duplicate(object: &Object, winner: &Origin, file: &Arc<str>, line: u32) -> Problem {
-    let text = format!(
-        "written twice: the one at {winner} comes first and is in force, this one at {file}:{line} has no effect; \
-         remove or rename one of them"
-    );
+    let text = match object.is_guard() {
+        true => format!(
+            "written twice: the one at {winner} comes first, and what this one at {file}:{line} guards counts for that one too; \
+             remove or rename one of them"
+        ),
+        false => format!(
+            "written twice: the one at {winner} comes first and is in force, this one at {file}:{line} has no effect; \
+             remove or rename one of them"
+        ),
+    };
     let place = Some(Place { file: file.clone(), line, column: 1 });
     Problem { place, ..Problem::of(object.key(), "", Severity::Error, text) }
 }

@@ -16,6 +16,7 @@ use super::*;
 mod broken;
 mod costly;
 mod following;
+mod guards;
 mod links;
 mod loading;
 mod past;

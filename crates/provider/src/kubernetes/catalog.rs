@@ -199,11 +199,18 @@ impl Catalog {
 
 /// The object, if it can be used, and what is wrong with it.
 fn read(kind: Kind, seen: &Seen) -> (Option<Object>, Vec<Problem>) {
-    let unusable = |text: String| (None, vec![Problem::of(&seen.key, "", Severity::Error, text)]);
+    // A policy that guards and cannot be read closes what it may be for.
+    let unusable = |text: String| {
+        let remnant = Object::unread(&seen.key, &text);
+        (remnant, vec![Problem::of(&seen.key, "", Severity::Error, text)])
+    };
     let Ok(text) = std::str::from_utf8(&seen.text) else { return unusable("this object is no text".to_owned()) };
     match api::json::read(kind, text) {
         Ok(decoded) => {
-            (decoded.objects.into_iter().next().filter(|object| *object.key() == seen.key), decoded.problems)
+            let object = decoded.objects.into_iter().next().filter(|object| *object.key() == seen.key);
+            let first = decoded.problems.first().map(|problem| problem.text.to_string());
+            let object = object.or_else(|| Object::unread(&seen.key, &first?));
+            (object, decoded.problems)
         }
         Err(error) => unusable(format!("this object cannot be read: {error}")),
     }

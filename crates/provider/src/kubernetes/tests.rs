@@ -53,6 +53,8 @@ struct State {
     objects: BTreeMap<String, String>,
     problems: BTreeMap<String, Vec<String>>,
     rejected: BTreeMap<String, Arc<store::Rejected>>,
+    /// Policies of which there is a remnant.
+    remnants: BTreeSet<String>,
     listed: bool,
     /// How often objects were handed on.
     applied: usize,
@@ -75,6 +77,10 @@ impl State {
                         continue;
                     }
                     self.objects.insert(object.key().to_string(), version);
+                    match object.is_remnant() {
+                        true => self.remnants.insert(object.key().to_string()),
+                        false => self.remnants.remove(&object.key().to_string()),
+                    };
                     self.applied += 1;
                 }
                 Change::Delete(key) if self.permitting.remove(&key.to_string()) => {}

@@ -111,7 +111,7 @@ impl Claims {
         for namespace in others.iter().chain(is_own.then_some(&own)) {
             for anchor in Anchor::of(namespace, kind, labels) {
                 for ((policy, _), selecting) in cx.members(self.selectors, &anchor).iter() {
-                    if selecting.selects(labels) && self.may_select(cx, policy, selecting, object) {
+                    if selecting.selects(object.name(), labels) && self.may_select(cx, policy, selecting, object) {
                         found.selected(policy, &selecting.words);
                     }
                 }

@@ -72,13 +72,16 @@ fn sentence(kind: Option<Kind>, is_open: bool, part: &str, policies: &str) -> St
 
 /// The standing of a policy at a target that it names, with what follows.
 pub(crate) fn standing(policy: &Attached, target: &PolicyTarget, is_open: bool) -> Standing {
-    let PolicyTarget { object, section } = target;
-    let place = match (section, object.kind()) {
+    at(policy, is_open, &place(target), consequence(target.object.kind()))
+}
+
+/// A target in words.
+pub(crate) fn place(PolicyTarget { object, section }: &PolicyTarget) -> String {
+    match (section, object.kind()) {
         (None, _) => object.to_string(),
         (Some(section), Some(Kind::Gateway | Kind::ListenerSet)) => format!("listener {section} of {object}"),
         (Some(section), _) => format!("rule {section} of {object}"),
-    };
-    at(policy, is_open, &place, consequence(object.kind()))
+    }
 }
 
 /// The standing of a policy where targets are reached that it selects.

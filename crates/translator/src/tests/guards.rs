@@ -107,6 +107,7 @@ fn each_target_closes_what_it_names_and_no_more() {
         (json!([target("HTTPRoute", "one"), section("Gateway", "web", "http")]), ["500", "500", "500", "200"]),
         (json!([{"kind": "HTTPRoute", "name": "one"}]), ["500", "200", "500", "200"]),
         (json!({"group": GROUP, "kind": "HTTPRoute", "name": "one"}), ["500", "200", "500", "200"]),
+        (json!([target("HTTPRoute", "One ")]), ["500", "200", "500", "200"]),
     ] {
         let mut world = served();
         world.apply([guard("guard", targets.clone())]);
@@ -455,4 +456,65 @@ fn an_edit_of_a_policy_concerns_its_targets_alone() {
             ("own_host", 2)
         ]
     );
+}
+
+/// A policy as an API server stores it under a definition that lets everything pass.
+fn stored(kind: Kind, text: &str) -> Object {
+    api::json::read(kind, text).expect("JSON").objects.into_iter().next().expect("a policy")
+}
+
+#[test]
+fn policies_that_cannot_be_used_close_what_can_be_read_of_their_targets() {
+    let all = ["500"; 4];
+    let one = ["500", "200", "500", "200"];
+    for (metadata, spec, wanted) in [
+        (r#""labels": {"a": 1}"#, r#"{"targetRefs": [{"kind": "HTTPRoute", "name": "one"}], "jwt": {}}"#, one),
+        (r#""annotations": []"#, r#"{"targetRefs": [{"kind": "HttpRoute", "name": "one"}], "jwt": {}}"#, one),
+        (r#""labels": {}"#, r#"{"targetRefs": [{"name": "one"}], "jwt": {}}"#, one),
+        (r#""labels": {}"#, r#"{"targetrefs": [{"kind": "HTTPRoute", "name": "one"}], "jwt": {}}"#, one),
+        (r#""labels": {}"#, r#"{"targetRefs": [{"kind": "HTTPRuote", "name": "one"}], "jwt": {}}"#, one),
+        (r#""labels": {}"#, r#"{"targetRefs": [{"kind": "HTTPRoute"}], "jwt": {}}"#, all),
+        (r#""labels": {}"#, r#"{"targetRefs": [{"kind": "GRPCRoute"}], "jwt": {}}"#, OPEN),
+        (r#""labels": {}"#, r#"{"targetRefs": "one", "jwt": {}}"#, all),
+        (r#""labels": {}"#, r#"{"jwt": {}}"#, all),
+        (r#""labels": {}"#, r#""one""#, all),
+        (r#""labels": {}"#, r#"{"targetSelectors": {"kind": "HTTPRoute"}, "jwt": {}}"#, all),
+        (
+            r#""labels": {}"#,
+            r#"{"targetSelectors": [{"kind": "HTTPRoute", "matchExpressions": [{"key": "a", "operator": "NotExist"}]}], "jwt": {}}"#,
+            all,
+        ),
+        (r#""labels": {}"#, r#"{"targetSelectors": [{"kind": "Ruote", "matchLabels": {"a": "b"}}], "jwt": {}}"#, all),
+    ] {
+        for namespace in ["default", "other"] {
+            let mut world = served();
+            let text =
+                format!(r#"{{"metadata": {{"name": "p", "namespace": "{namespace}", {metadata}}}, "spec": {spec}}}"#);
+            world.apply([stored(Kind::SecurityPolicy, &text)]);
+            let wanted = if namespace == "default" { wanted } else { OPEN };
+            assert_eq!(answers(&world), wanted, "{text}");
+            let says = |problem: &String| problem.contains("cannot be used as it is written, so this is closed");
+            assert!(
+                namespace == "other" || wanted == OPEN || world.problems().iter().any(says),
+                "{text}: {:?}",
+                world.problems()
+            );
+            world.delete(Kind::SecurityPolicy, namespace, "p");
+            assert_eq!(answers(&world), OPEN, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_of_which_nothing_is_known_closes_its_namespace() {
+    let mut world = served();
+    let key = ObjectKey::of(Kind::EnvoyExtensionPolicy, "default", "p");
+    world.apply([Object::unread(&key, "no text").expect("a policy")]);
+    assert_eq!(answers(&world), ["500"; 4]);
+    let problems = world.problems();
+    let wanted = "(--unsupported-policies=allow): each Gateway, ListenerSet and route of namespace default";
+    assert!(problems.iter().any(|problem| problem.ends_with(wanted)), "{problems:?}");
+    let status = policy_status(&world, Kind::EnvoyExtensionPolicy, "p");
+    let [entry] = &*status.ancestors else { panic!("{status:?}") };
+    assert!(entry.conditions[0].message.contains("(no text). What it selects is closed"), "{entry:?}");
 }

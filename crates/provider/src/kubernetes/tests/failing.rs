@@ -53,6 +53,28 @@ async fn an_object_that_never_was_usable_goes_without_having_been_there() {
     world.end().await;
 }
 
+/// A definition that lets everything pass is enough for an author of policies.
+#[tokio::test]
+async fn a_stored_policy_that_cannot_be_used_is_handed_on_as_its_remnant() {
+    let mut world = with_route().await;
+    let policy = |version: &str, spec: Value| json!({ "metadata": { "namespace": "shop", "name": "p", "resourceVersion": version }, "spec": spec });
+    let mut deep = json!({});
+    (0..200).for_each(|_| deep = json!([deep.take()]));
+    for (at, spec) in [json!([]), json!({ "targetRefs": "a", "jwt": {} }), json!({ "targetRefs": [], "jwt": deep })]
+        .into_iter()
+        .enumerate()
+    {
+        world.mock.put(Kind::SecurityPolicy, policy(&(100 + at).to_string(), spec));
+        let is_remnant =
+            |state: &State| state.remnants.contains("SecurityPolicy shop/p") && state.says("SecurityPolicy shop/p");
+        world.until("what is left of it counts", is_remnant).await;
+        assert!(!world.state.rejected.contains_key("SecurityPolicy shop/p"));
+        world.mock.delete(Kind::SecurityPolicy, "shop", "p");
+        world.until("it is gone", |state| !state.has("SecurityPolicy shop/p")).await;
+    }
+    world.end().await;
+}
+
 #[tokio::test]
 async fn of_an_object_that_cannot_be_used_is_told_whose_it_is_until_it_can() {
     let mut world = with_route().await;

@@ -6,10 +6,11 @@ use api::{Kind, ObjectKey, Problem, Severity};
 use engine::{Graph, Table};
 
 use super::{numbered, target_problems, warning};
-use crate::closing::Attached;
+use crate::closing::{Attached, listed};
 use crate::graph::status::Sources;
 use crate::key::ProblemKey;
 use crate::status::policy::{Reached, Standing};
+use crate::status::unsupported;
 
 /// The number of the first of these problems: policies that are built in part have others.
 const NUMBER: u32 = 1 << 16;
@@ -38,10 +39,18 @@ pub(super) fn problems(
     })
 }
 
+/// All that a policy closes, in words.
+fn closed(policy: &Attached) -> String {
+    let named = policy.targets.iter().filter_map(|target| Reached::known(target).ok().map(unsupported::place));
+    let all: Vec<String> = named.chain(policy.wide_words.iter().map(|words| words.to_string())).collect();
+    listed(all.into_iter())
+}
+
 fn found(key: &ObjectKey, policy: &Attached, reached: &[Reached], is_open: bool) -> Vec<Arc<Problem>> {
     let severity = if is_open { Severity::Warning } else { Severity::Error };
     let follows = match is_open {
         true => "requests pass without it, as such policies are allowed",
+        false if policy.is_adrift() => "it names nothing that it could be for, so nothing is closed",
         false => {
             "what the policy is for answers 500; take the policy away, or allow such policies (--unsupported-policies=allow)"
         }
@@ -53,10 +62,16 @@ fn found(key: &ObjectKey, policy: &Attached, reached: &[Reached], is_open: bool)
         all.extend(
             guards.map(|field| problem(field, format!("this guards and is not supported by this version: {follows}"))),
         );
-        let fault = lack
-            .fault
-            .iter()
-            .map(|_| problem("spec", format!("the policy cannot be used as it is written: {follows}")));
+        let follows = match is_open || policy.is_adrift() {
+            true => format!(": {follows}"),
+            false => format!(
+                ", so this is closed (requests get 500, connections are closed) until it is repaired or removed, or such policies are allowed \
+                 (--unsupported-policies=allow): {}",
+                closed(policy)
+            ),
+        };
+        let text = || problem("", format!("the policy cannot be used as it is written{follows}"));
+        let fault = (lack.fault.is_some() || policy.is_uncertain()).then(text);
         all.extend(fault);
     }
     if policy.is_adrift() {
