@@ -100,6 +100,149 @@ fn every_kind_of_guard_closes_what_it_is_for() {
     }
 }
 
+/// Policies that guard `/one` and have something wrong with them, with the answer for `/two` where there was no policy before: what a policy may be for
+/// is closed as far as it cannot be read.
+fn broken() -> Vec<(&'static str, String, u16)> {
+    let good = guard(ROUTE);
+    let targets = "  targetRefs:\n  - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: one}\n";
+    let changed = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replace(from, to)
+    };
+    let metadata = |fields: &str| changed("{name: guard}", fields);
+    let kind = |to: &str| changed("kind: SecurityPolicy", to);
+    let target = |to: &str| changed(targets, to);
+    let listed = format!("- {}", good.trim_end().replace('\n', "\n  "));
+    vec![
+        ("label of a number", metadata("{name: guard, labels: {a: 1}}"), 200),
+        ("labels as a list", metadata("{name: guard, labels: [a]}"), 200),
+        ("annotation of a number", metadata("{name: guard, annotations: {a: 1}}"), 200),
+        ("generation", metadata("{name: guard, generation: x}"), 200),
+        ("timestamp", metadata("{name: guard, creationTimestamp: yesterday}"), 200),
+        ("no namespace", metadata("{name: guard, namespace: ''}"), 200),
+        ("capital in the name", metadata("{name: Guard}"), 200),
+        ("number as name", metadata("{name: 12}"), 200),
+        ("no name", metadata("{}"), 200),
+        ("version", changed("/v1alpha1", "/v1"), 200),
+        ("older version", changed("/v1alpha1", "/v1alpha2"), 200),
+        ("case of the group", changed("gateway.envoyproxy.io", "Gateway.envoyproxy.io"), 200),
+        ("misspelt group", changed("gateway.envoyproxy.io", "gateway.envoyproxi.io"), 200),
+        ("no apiVersion", changed("apiVersion: gateway.envoyproxy.io/v1alpha1\n", ""), 200),
+        ("case of the kind", kind("kind: securitypolicy"), 200),
+        ("misspelt kind", kind("kind: SecurityPolicies"), 200),
+        (
+            "list of the kind",
+            format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicyList\nitems:\n{listed}\n"),
+            200,
+        ),
+        ("list of another version", format!("apiVersion: v2\nkind: List\nitems:\n{listed}\n"), 200),
+        ("spec with a capital", changed("\nspec:", "\nSpec:"), 200),
+        ("case of the targets", changed("targetRefs", "targetrefs"), 200),
+        ("misspelt targets", changed("targetRefs", "targetsRef"), 200),
+        ("case of the target's kind", changed("HTTPRoute", "HttpRoute"), 200),
+        ("target without its kind", changed("kind: HTTPRoute, ", ""), 200),
+        ("target without its name", changed(", name: one", ""), 500),
+        ("word as targets", target("  targetRefs: one\n"), 500),
+        ("no targets", target(""), 500),
+        ("map as selectors", target("  targetSelectors: {kind: HTTPRoute}\n"), 500),
+        (
+            "operator of a selector",
+            target("  targetSelectors: [{kind: HTTPRoute, matchExpressions: [{key: a, operator: NotExist}]}]\n"),
+            500,
+        ),
+        ("guard twice", format!("{good}  authorization: null\n"), 200),
+        ("unknown tag", changed("\nspec:", "\nspec: !mine"), 200),
+        ("unknown anchor", format!("{good}  cors: *nothing\n"), 200),
+        ("text that ends too early", good.trim_end().trim_end_matches('}').to_owned(), 200),
+    ]
+}
+
+#[test]
+fn a_broken_policy_closes_what_can_be_read_of_its_targets() {
+    let world = World::start(&[], None);
+    for (name, text, two) in broken() {
+        world.until(200, 200);
+        println!("{name}");
+        world.running.write("policy.yaml", &text).unwrap();
+        world.until(500, two);
+        let problems = world.running.status(&["problems"]).unwrap();
+        let says = problems.contains("so this is closed") || problems.contains("what the policy is for answers 500");
+        assert!(says, "{name}: {problems}");
+        world.running.remove("policy.yaml").unwrap();
+    }
+    world.until(200, 200);
+}
+
+#[test]
+fn a_broken_policy_closes_from_the_first_start() {
+    for name in ["label of a number", "list of the kind", "case of the group", "no targets", "guard twice"] {
+        let (_, text, two) = broken().into_iter().find(|(this, ..)| *this == name).unwrap();
+        World::start(&[], Some(&text)).until(500, two);
+    }
+}
+
+#[test]
+fn an_edit_that_breaks_a_policy_changes_nothing() {
+    let world = World::start(&[], Some(&guard(ROUTE)));
+    world.until(500, 200);
+    // A route that is written later and served: the edits before it count too.
+    let settle = |path: &str| {
+        world.running.write("after.yaml", &route("after", &[(path, "one")])).unwrap();
+        let served = || (get(world.port, "x.example", path).ok()?.status == 200).then_some(());
+        wait::until("a later route", served).unwrap();
+    };
+    for (at, (name, text, _)) in broken().into_iter().enumerate() {
+        println!("{name}");
+        world.running.write("policy.yaml", &text).unwrap();
+        settle(&format!("/broken-{at}"));
+        world.until(500, 200);
+        let problems = world.running.status(&["problems"]).unwrap();
+        assert!(problems.contains("stays in force") || name == "case of the target's kind", "{name}: {problems}");
+        world.running.write("policy.yaml", &guard(ROUTE)).unwrap();
+        settle(&format!("/good-{at}"));
+    }
+}
+
+#[test]
+fn a_policy_that_is_written_twice_closes_all_that_it_is_for() {
+    let world = World::start(&[], Some(&guard(ROUTE)));
+    world.until(500, 200);
+    world.running.write("another.yaml", &guard("kind: HTTPRoute, name: two")).unwrap();
+    world.until(500, 500);
+    world.running.remove("policy.yaml").unwrap();
+    world.until(200, 500);
+    world
+        .running
+        .write("another.yaml", &format!("{}---\n{}", guard("kind: HTTPRoute, name: two"), guard(ROUTE)))
+        .unwrap();
+    world.until(500, 500);
+}
+
+#[test]
+fn broken_policies_that_are_allowed_close_nothing() {
+    let world = World::start(&["--unsupported-policies", "allow"], Some("# nothing yet\n"));
+    world.until(200, 200);
+    for (name, text, _) in broken().into_iter().take(1) {
+        world.running.write("policy.yaml", &text).unwrap();
+        let says = || world.running.status(&["problems"]).ok().filter(|problems| problems.contains("pass without it"));
+        let problems = wait::until(name, says).unwrap();
+        assert!(!problems.contains("this is closed"), "{problems}");
+        world.until(200, 200);
+    }
+}
+
+#[test]
+fn validate_fails_for_every_broken_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    for (name, text, _) in broken() {
+        let objects = [gateway(8080), service("one", 9000), route("one", &[("/one", "one")]), text];
+        std::fs::write(&file, documents(objects.iter().map(String::as_str))).unwrap();
+        let output = binary::run(["validate", file.to_str().unwrap()], "").unwrap();
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
 #[test]
 fn allowed_policies_leave_routes_open_and_say_so() {
     let world = World::start(&["--unsupported-policies", "allow"], Some(&guard(ROUTE)));
