@@ -9,9 +9,7 @@ use std::sync::Arc;
 use api::policy_attachment::{PolicyTargetSelector, PolicyTargetsFrom};
 use api::reference::PolicyTargetRef;
 use api::reference_grant::GrantFrom;
-use api::{
-    Fault, FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource, RouteObject, group,
-};
+use api::{Fault, FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource};
 
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Namespaces;

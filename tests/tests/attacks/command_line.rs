@@ -1,7 +1,5 @@
 //! Authors of `EnvoyProxy` and of Backends who reach for files, code, sockets or the credentials of the machine, and how `/metrics` counts what is refused.
 
-use std::path::Path;
-
 use tests::backend::Backend;
 use tests::binary;
 use tests::client::get;
