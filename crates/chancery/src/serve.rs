@@ -298,6 +298,7 @@ fn ask_to_end(end: &watch::Sender<Ending>) {
 /// Proxies that offer load reports are asked for them, if they are wanted.
 fn xds_server(args: &RunArgs, streams: &Handle, outbox: mpsc::Sender<Vec<xds::Event>>) -> xds::Server {
     let server = xds::Server::start(streams, outbox);
+    server.bound(args.xds_bounds.limits());
     server.ask_for_loads(args.load_reports.map(LoadReports::every));
     server
 }

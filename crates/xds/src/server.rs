@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -58,8 +58,10 @@ mod tests;
 
 pub use clients::{ClientState, MOST_REFUSALS, Refusal};
 pub use gate::{Cleartext, Fleets, FleetsOf, Gate, Identity, KnownTokens, Revoked, TokenError, VerifyToken, Verifying};
+use limits::Totals;
 pub use limits::{Limits, Rate};
 use outbox::Outbox;
+use places::Places;
 use reflection::Descriptors;
 use refusals::RefusalCounters;
 pub use refusals::RefusalReason;
@@ -113,6 +115,10 @@ struct Shared {
     epoch: Instant,
     descriptors: Arc<Descriptors>,
     refusals: Arc<RefusalCounters>,
+    /// Of clients on Unix sockets.
+    limits: OnceLock<Limits>,
+    /// What the clients of all listeners take together, as the limits of the first allow.
+    taken: OnceLock<(Places, Arc<Totals>)>,
 }
 
 /// The xDS server. Clones are the same server.
@@ -136,6 +142,8 @@ impl Server {
             epoch: Instant::now(),
             descriptors: Arc::default(),
             refusals: Arc::default(),
+            limits: OnceLock::new(),
+            taken: OnceLock::new(),
         });
         let (mail, mut stop) = (Arc::clone(&shared), shared.stop.subscribe());
         locked(&shared.tasks).spawn_on(
@@ -152,6 +160,13 @@ impl Server {
             runtime,
         );
         Self(shared)
+    }
+
+    /// Sets what clients of Unix sockets may take, and those of all listeners together: before the first listener.
+    pub fn bound(&self, limits: Limits) {
+        if self.0.limits.set(limits).is_err() {
+            tracing::debug!("the limits of xDS clients are set already");
+        }
     }
 
     /// The encoded `google.protobuf.FileDescriptorSet` from which clients are told what messages look like (gRPC reflection). It is
@@ -184,7 +199,7 @@ impl Server {
     /// # Errors
     /// The socket cannot be made, a live process has it, or another file is there.
     pub fn listen_unix(&self, path: &Path, fleet: Arc<str>, token: Option<Arc<str>>) -> Result<(), ListenError> {
-        accept::unix(&self.0, path, Gate::of(fleet, token))
+        accept::unix(&self.0, path, Gate::of(fleet, token, self.0.limits.get().copied().unwrap_or_default()))
     }
 
     /// Ends a listener of [`Self::listen_unix`], its streams, and removes the socket. On return the path is free for another.
@@ -245,6 +260,15 @@ impl Server {
 }
 
 impl Shared {
+    /// What is counted of the clients of all listeners, one of which has this gate.
+    fn taken(&self, gate: &Gate) -> &(Places, Arc<Totals>) {
+        self.taken.get_or_init(|| {
+            let limits = self.limits.get().unwrap_or_else(|| gate.limits());
+            let totals = Totals::new(limits, Arc::clone(&self.refusals));
+            (Places::new(limits, Arc::clone(&self.refusals)), Arc::new(totals))
+        })
+    }
+
     /// The time for the state machines.
     fn now(&self) -> Duration {
         self.epoch.elapsed()

@@ -143,11 +143,11 @@ pub(crate) enum WorkloadLabels {
     Bootstrap,
 }
 
-/// Bounds of what the clients of `--xds-listen` take together.
+/// Bounds of what the clients of `--xds-listen` and of the sockets of proxies take together.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct XdsBounds {
-    /// Connections to `--xds-listen` at a time [default: 16384, or fewer where memory is short: one for each 256 KiB]. When all are taken,
-    /// the oldest ones that have proven nothing are closed
+    /// Connections of xDS clients at a time, to `--xds-listen` and to the sockets of proxies [default: 16384, or fewer where memory is short:
+    /// one for each 683 KiB]. When all are taken, the oldest ones that have proven nothing are closed
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
     pub(crate) xds_max_connections: Option<u32>,
     /// Connections that one identity, or one source address before its handshake, may have while three quarters of

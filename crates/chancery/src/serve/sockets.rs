@@ -87,7 +87,7 @@ pub(super) fn listen_at(
             (server.listen_tls(address, files.tls(), gate), "xDS with TLS")
         }
         None => (
-            server.listen_tcp(address, Gate::cleartext(tokens.clone(), insecure.cleartext())),
+            server.listen_tcp(address, Gate::cleartext(tokens.clone(), insecure.cleartext(), limits)),
             match (insecure.insecure_xds_clients, insecure.insecure_xds_secrets) {
                 (false, false) => "xDS in cleartext, without secrets, for proxies with their token",
                 (false, true) => "xDS in cleartext with secrets, for proxies with their token (--insecure-xds-secrets)",

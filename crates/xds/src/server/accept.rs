@@ -262,8 +262,9 @@ fn spawn(shared: &Arc<Shared>, socket: Listening, gate: Gate, stop: watch::Recei
 
 /// Accepts until told to stop, then waits for its connections, which are told too.
 async fn serve(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: watch::Receiver<bool>) {
-    gate.count_in(&shared.refusals);
-    let places = Places::new(gate.limits(), Arc::clone(&shared.refusals));
+    let (places, totals) = shared.taken(&gate);
+    let places = places.clone();
+    gate.count_in(totals);
     let mut connections = Connections { shared, gate, places, ended: watch::Sender::new(false), tasks: JoinSet::new() };
     while !bugs::survived("what accepts xDS connections", connections.accept(&socket, &mut stop)).await {}
     drop(socket);

@@ -26,7 +26,7 @@ use super::call::{Call, Guarded};
 use super::calm::Calm;
 use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
-use super::limits::{Account, Admission};
+use super::limits::{Account, Admission, Limits};
 use super::patience::Patience;
 use super::refusals::RefusalReason;
 use super::services::Service;
@@ -41,14 +41,12 @@ use super::{Shared, places, stopped};
 /// client comes on top, whether it reads or not: some 300 bytes for each name, which [`super::limits::Limits::names`] bounds. All streams of a connection together have twice that ([`super::unread`]).
 const SEND_BUFFER: usize = 48 << 10;
 
-/// Bytes that a client may send on a stream before they are taken: Envoy's first message is 61 KB. For the names of 10,000 clusters, 310 KB,
-/// it is five round trips; and 10,000 proxies with a stream each that are not listened to just now make us keep 1.3 GB.
-const WINDOW: u32 = 64 << 10;
-
-/// The same of all streams of a connection; in small frames it costs up to twice that (measured). The library takes half of this as what
-/// small frames that wait may cost (it counts what each lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more,
-/// as it is when its client is slowed down ([`super::limits`]).
-const CONNECTION_WINDOW: u32 = 8 * WINDOW;
+/// Streams whose windows are as large together as that of their connection ([`super::limits::Limits::buffer`], 512 KiB at most). On one of them a
+/// client may send 64 KiB before they are taken: Envoy's first message is 61 KB, and the names of 10,000 clusters, 310 KB, are five round
+/// trips; where memory is short it is 16 KiB and four times as many. The library takes half of the connection's window as what small frames
+/// that wait may cost (it counts what each lacks of 256 bytes): enough for a stream that is full of frames of 52 bytes or more, as it is when
+/// its client is slowed down ([`super::limits`]).
+const FULL_STREAMS: u32 = 8;
 
 /// The headers of a request, as HTTP/2 counts them: their names and values, and 32 bytes for each. Those of gRPC are 300 bytes, with a token
 /// of Kubernetes 1,500.
@@ -103,7 +101,8 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     };
     // dropped last, so that nothing which the library spawns outlives the connection, whatever ends it
     let spawned = TaskOwner::new();
-    let (streams, most_streams) = (spawned.executor(), gate.limits().streams);
+    let streams = spawned.executor();
+    let http2 = builder(&streams, gate.limits());
     let ending = watch::Sender::new(false);
     let watch = Arc::new(Watch::new(&shared, gate.limits().taken));
     let origin = Arc::new(Origin {
@@ -124,12 +123,13 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
     let io = TokioIo::new(Calm::new(io, Arc::clone(&account)));
-    let mut connection = pin!(builder(&streams, most_streams).serve_connection(io, service));
+    let mut connection = pin!(http2.serve_connection(io, service));
     let mut running = Running {
         connection: connection.as_mut(),
         new: streams,
         streams: FuturesUnordered::new(),
         watch,
+        account: Arc::clone(&account),
         parts: Together::new(),
     };
     let (mut stopping, mut old) = (pin!(stopped(&mut stop)), pin!(origin.is_old(age, &account)));
@@ -151,17 +151,17 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     }
 }
 
-fn builder(streams: &Spawned, most_streams: u32) -> http2::Builder<Spawned> {
+fn builder(streams: &Spawned, limits: &Limits) -> http2::Builder<Spawned> {
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
-        .max_concurrent_streams(most_streams)
+        .max_concurrent_streams(limits.streams)
         .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(HEADER_LIST)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW);
+        .initial_stream_window_size(limits.buffer / FULL_STREAMS)
+        .initial_connection_window_size(limits.buffer);
     builder
 }
 
@@ -172,6 +172,7 @@ struct Running<'a, C> {
     new: Spawned,
     streams: FuturesUnordered<Task>,
     watch: Arc<Watch>,
+    account: Arc<Account>,
     parts: Together<4>,
 }
 
@@ -184,11 +185,11 @@ const END: usize = 3;
 impl<C, E> Running<'_, C>
 where
     C: Future<Output = Result<(), E>>,
-    E: std::fmt::Display,
+    E: std::error::Error + 'static,
 {
     /// Goes on until `end` is there, and gives it; none when the connection has ended.
     async fn until<T>(&mut self, mut end: impl Future<Output = T> + Unpin) -> Option<T> {
-        let Self { connection, new, streams, watch, parts } = self;
+        let Self { connection, new, streams, watch, account, parts } = self;
         parts.touch(CONNECTION);
         parts.touch(END);
         let mut poll = |part: usize, cx: &mut Context<'_>| match part {
@@ -203,6 +204,10 @@ where
                 if let Poll::Ready(result) = connection.as_mut().poll(cx) {
                     if let Err(error) = result {
                         tracing::debug!(%error, "an xDS connection has ended");
+                        if is_overfull(&error) {
+                            let words = "more small HTTP/2 frames than wait for a client, or more than its windows; the connection is ended";
+                            account.tell(RefusalReason::Buffer, words);
+                        }
                     }
                     return Poll::Ready(None);
                 }
@@ -221,6 +226,13 @@ where
         };
         poll_fn(|cx| parts.poll(cx, &mut poll)).await
     }
+}
+
+/// Whether the library has ended a connection because its client has sent more than is kept until it is taken.
+fn is_overfull(error: &(dyn std::error::Error + 'static)) -> bool {
+    let reasons = [h2::Reason::ENHANCE_YOUR_CALM, h2::Reason::FLOW_CONTROL_ERROR];
+    let is_ours = |error: &h2::Error| !error.is_remote() && error.reason().is_some_and(|own| reasons.contains(&own));
+    std::iter::successors(Some(error), |error| error.source()).filter_map(|error| error.downcast_ref()).any(is_ours)
 }
 
 /// A connection's part in each of its calls.

@@ -49,7 +49,9 @@ impl Desk {
         let shared = server.0;
         let node = Node { id: "node".into(), ..Node::default() };
         let purpose = Purpose { variant: Variant::Delta, kind: None };
-        let caller = runtime.block_on(Gate::of(Arc::clone(&fleet), None).admit_anyone(&Peer::Unix)).ok()?;
+        let caller = runtime
+            .block_on(Gate::of(Arc::clone(&fleet), None, super::Limits::default()).admit_anyone(&Peer::Unix))
+            .ok()?;
         let (client, stream) = Siblings::default().client(&shared, &purpose, &caller, fleet, node);
         for request in requests {
             client.receive(&shared, stream, Discovery::decode(Variant::Delta, request).ok()?).ok()?;

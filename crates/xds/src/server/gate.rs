@@ -11,9 +11,9 @@ use http::header::AUTHORIZATION;
 use tokio::sync::watch;
 
 use super::grpc::{Broken, Code};
-use super::limits::{Account, Accounts, Limits, Names, Pace, Place};
+use super::limits::{Account, Accounts, Limits, Names, Pace, Place, Totals};
 use super::places::SourceNetwork;
-use super::refusals::{RefusalCounters, RefusalReason};
+use super::refusals::RefusalReason;
 use crate::event::Node;
 
 mod tokens;
@@ -211,24 +211,24 @@ impl Gate {
     /// Everybody gets the fleet that `node.cluster` names: for tests and benchmarks. See [`Self::cleartext`].
     #[must_use]
     pub fn open() -> Self {
-        Self::new(Arc::new(|_| Fleets::Any), Limits::local())
+        Self::new(Arc::new(|_| Fleets::Any), Limits::default().local())
     }
 
     /// Callers on this machine get the fleet that their token stands for, without secrets; `cleartext` says what else is granted.
     #[must_use]
-    pub fn cleartext(tokens: KnownTokens, cleartext: Cleartext) -> Self {
+    pub fn cleartext(tokens: KnownTokens, cleartext: Cleartext, limits: Limits) -> Self {
         let proof = Proof::Known { tokens, anonymous: cleartext.clients };
         let fleets_of: FleetsOf = Arc::new(|identity| match &*identity.name {
             LOOPBACK => Fleets::Any,
             // The token says which; what the node says is no claim.
             _ => Fleets::Only(Arc::clone(&identity.name)),
         });
-        let accounts = Accounts::new(Limits::local());
+        let accounts = Accounts::new(limits.local());
         Self(Arc::new(Rules { fleets_of, proof, secrets: cleartext.secrets, accounts }))
     }
 
     /// Everybody gets this fleet who brings its token; without a token it is for tests and benchmarks: everybody.
-    pub(super) fn of(fleet: Arc<str>, token: Option<Arc<str>>) -> Self {
+    pub(super) fn of(fleet: Arc<str>, token: Option<Arc<str>>, limits: Limits) -> Self {
         let proof = match token {
             None => Proof::Connection,
             Some(token) => {
@@ -237,7 +237,7 @@ impl Gate {
                 Proof::Known { tokens, anonymous: false }
             }
         };
-        Self::of_rules(Arc::new(move |_| Fleets::Only(Arc::clone(&fleet))), proof, Limits::local())
+        Self::of_rules(Arc::new(move |_| Fleets::Only(Arc::clone(&fleet))), proof, limits.local())
     }
 
     /// How long a new connection may last.
@@ -245,9 +245,9 @@ impl Gate {
         self.limits().age.map(|age| age.mul_f64(0.9 + 0.2 * fastrand::f64()))
     }
 
-    /// Counts refusals here from now on.
-    pub(super) fn count_in(&self, refusals: &Arc<RefusalCounters>) {
-        self.0.accounts.count_in(refusals);
+    /// What callers take is counted here from now on.
+    pub(super) fn count_in(&self, totals: &Arc<Totals>) {
+        self.0.accounts.count_in(totals);
     }
 
     /// What one identity may take.

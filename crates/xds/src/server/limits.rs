@@ -34,7 +34,7 @@ const FRAMES: Rate = Rate { per_second: 100_000, burst: 2_000_000 };
 const ANSWERS_AT_ONCE: usize = 8;
 
 /// Connections beyond the limit that are answered and not just dropped, so that their clients learn why. Each is there for a second, with at
-/// most the 512 KiB that a client may send before they are taken: 32 MiB.
+/// most the 512 KiB that a client may send before they are taken ([`Limits::buffer`]): 32 MiB.
 const TOLD: usize = 64;
 
 /// The same is logged once in this time, and so many reasons at most.
@@ -45,19 +45,28 @@ const MOST_REASONS: usize = 8;
 /// their nodes (61 KB) are 30,000 more, a seventh of what there is at once; the largest (16 MiB) is 1,025, a second of its stream.
 const LONG_REQUEST: usize = 16 << 10;
 
-/// What identities have taken.
+/// What identities have taken of a listener.
 pub(super) struct Accounts {
     pub(super) limits: Limits,
     all: Mutex<BTreeMap<Arc<str>, Arc<Account>>>,
-    together: Arc<Together>,
+    totals: OnceLock<Arc<Totals>>,
 }
 
-/// State that the accounts of a listener share.
-#[derive(Default)]
-struct Together {
-    refusals: OnceLock<Arc<RefusalCounters>>,
+/// State that the accounts of all listeners of a server share.
+pub(super) struct Totals {
+    refusals: Arc<RefusalCounters>,
     names: AtomicUsize,
     name_bytes: AtomicUsize,
+    /// Twice [`Limits::bytes`] in KiB.
+    room: Arc<Semaphore>,
+}
+
+impl Totals {
+    pub(super) fn new(limits: &Limits, refusals: Arc<RefusalCounters>) -> Self {
+        let room = (limits.bytes >> 10).saturating_mul(2).min(Semaphore::MAX_PERMITS);
+        let (names, name_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { refusals, names, name_bytes, room: Arc::new(Semaphore::new(room)) }
+    }
 }
 
 /// What an identity has taken. It is forgotten after its last connection, and after what was said of it is long ago.
@@ -78,7 +87,7 @@ pub(super) struct Account {
     /// [`Limits::bytes`] in KiB.
     room: Arc<Semaphore>,
     logged: Mutex<Lately>,
-    together: Arc<Together>,
+    totals: Arc<Totals>,
     /// Connections beyond a limit that are there to be refused with words.
     refused: AtomicUsize,
     /// Work that [`FRAMES`] bounds.
@@ -87,12 +96,12 @@ pub(super) struct Account {
 
 impl Accounts {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, all: Mutex::default(), together: Arc::default() }
+        Self { limits, all: Mutex::default(), totals: OnceLock::new() }
     }
 
-    /// Counts refusals here from now on.
-    pub(super) fn count_in(&self, refusals: &Arc<RefusalCounters>) {
-        self.together.refusals.get_or_init(|| Arc::clone(refusals));
+    /// What is taken is counted here from now on: before the first account.
+    pub(super) fn count_in(&self, totals: &Arc<Totals>) {
+        self.totals.get_or_init(|| Arc::clone(totals));
     }
 
     /// The account of an identity.
@@ -102,6 +111,8 @@ impl Accounts {
             return Arc::clone(account);
         }
         all.retain(|_, account| Arc::strong_count(account) > 1 || locked(&account.logged).has_said());
+        let alone = || Arc::new(Totals::new(&self.limits, Arc::default()));
+        let totals = Arc::clone(self.totals.get_or_init(alone));
         let account = Arc::new(Account {
             identity: Arc::clone(identity),
             limits: self.limits,
@@ -115,7 +126,7 @@ impl Accounts {
             answering: Arc::new(Semaphore::new(ANSWERS_AT_ONCE)),
             room: Arc::new(Semaphore::new(self.limits.bytes >> 10)),
             logged: Mutex::new(Lately::new(MOST_REASONS, QUIET)),
-            together: Arc::clone(&self.together),
+            totals,
             refused: AtomicUsize::new(0),
             frames: Mutex::new(Bucket::full(Instant::now())),
         });
@@ -246,9 +257,7 @@ impl Account {
 
     /// Counts what is refused and logs it, the same words once in a minute.
     pub(super) fn tell(&self, reason: RefusalReason, words: &str) {
-        if let Some(refusals) = self.together.refusals.get() {
-            refusals.count(reason);
-        }
+        self.totals.refusals.count(reason);
         if locked(&self.logged).is_news(words) {
             tracing::warn!(identity = %self.identity, "an xDS client is held back: {words}");
         }
@@ -270,9 +279,9 @@ impl Names {
     /// The client has so many now, so long together. True if that is more than before, and more than its identity may have.
     pub(super) fn set(&mut self, (count, bytes): (usize, usize)) -> bool {
         let grows = count > self.count || bytes > self.bytes;
-        let together = &self.account.together;
-        let all = change(&together.names, &mut { self.count }, count);
-        let all_bytes = change(&together.name_bytes, &mut { self.bytes }, bytes);
+        let totals = &self.account.totals;
+        let all = change(&totals.names, &mut { self.count }, count);
+        let all_bytes = change(&totals.name_bytes, &mut { self.bytes }, bytes);
         let names = change(&self.account.names, &mut self.count, count);
         let name_bytes = change(&self.account.name_bytes, &mut self.bytes, bytes);
         let Limits { names: most, all_names, name_bytes: longest, .. } = self.account.limits;
@@ -359,8 +368,11 @@ pub(super) struct Room {
     patience: Patience,
     /// Parts of it that have come with the bytes.
     earned: u32,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permits: Option<Permits>,
 }
+
+/// Room among the requests of an identity, and among those of all.
+type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// The part of [`Limits::complete`] in which nothing has to come.
 const SILENT: u32 = PARTS / 2;
@@ -380,7 +392,7 @@ impl Room {
     }
 }
 
-type WaitingForRoom = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
+type WaitingForRoom = Pin<Box<dyn Future<Output = Option<Permits>> + Send>>;
 
 impl Pace {
     pub(super) fn new(account: Arc<Account>) -> Self {
@@ -431,19 +443,22 @@ impl Pace {
     pub(super) fn poll_room(&mut self, length: usize, cx: &mut Context<'_>) -> Poll<Room> {
         let account = &self.account;
         let waiting = self.room.get_or_insert_with(|| {
-            let (room, needed) = (Arc::clone(&account.room), length.div_ceil(1 << 10).min(account.limits.bytes >> 10));
+            let (own, all) = (Arc::clone(&account.room), Arc::clone(&account.totals.room));
+            let needed = length.div_ceil(1 << 10).min(account.limits.bytes >> 10);
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-            Box::pin(async move { room.acquire_many_owned(needed).await.ok() })
+            Box::pin(async move {
+                let own = own.acquire_many_owned(needed).await.ok()?;
+                Some((own, all.acquire_many_owned(needed).await.ok()?))
+            })
         });
-        let Poll::Ready(permit) = waiting.as_mut().poll(cx) else {
-            account.tell(
-                RefusalReason::Request,
-                "more large requests at a time than one identity may send; they wait for each other",
-            );
+        let Poll::Ready(permits) = waiting.as_mut().poll(cx) else {
+            let words =
+                "more large requests at a time than one identity, or all together, may send; they wait for each other";
+            account.tell(RefusalReason::Request, words);
             return Poll::Pending;
         };
         self.room = None;
         let (account, patience) = (Arc::clone(account), Patience::new(account.limits.complete));
-        Poll::Ready(Room { account, length, patience, earned: 0, _permit: permit })
+        Poll::Ready(Room { account, length, patience, earned: 0, _permits: permits })
     }
 }

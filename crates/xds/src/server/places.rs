@@ -1,4 +1,4 @@
-//! The places of a listener: which connections have one, and which of them goes when another comes and there is none.
+//! The places of all listeners of a server: which connections have one, and which of them goes when another comes and there is none.
 //!
 //! Nothing is kept back while there is enough. Of the last quarter of the places none goes to a source address or an identity that has more
 //! than its share, so that none of them can take all; and when every place is taken, the oldest connection that has proven nothing makes
@@ -78,7 +78,7 @@ pub(super) enum PlaceDenied {
     Share,
 }
 
-/// The places of one listener. Clones are the same.
+/// The places of a server. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Places(Arc<All>);
 
@@ -139,8 +139,8 @@ impl Places {
         Self(Arc::new(All { most: limits.places, share: limits.share, refusals, inner: Mutex::new(inner) }))
     }
 
-    /// A place for a connection that has just come, if need be that of one which has proven nothing. Without a source no share is kept:
-    /// all come from this machine then.
+    /// A place for a connection that has just come, if need be that of one which has proven nothing. Without a source no share is kept before it
+    /// is known whose it is: all come from this machine then.
     pub(super) fn arrive(&self, source: Option<IpAddr>) -> Result<ListenerPlace, PlaceDenied> {
         let owner = source.map(|address| PlaceOwner::Source(address.into()));
         let mut inner = locked(&self.0.inner);
@@ -160,7 +160,7 @@ impl Places {
             if inner.logged.is_news("silent") {
                 tracing::warn!(
                     places = self.0.most,
-                    "all places of the xDS listener are taken; the oldest silent connections are ended"
+                    "all places for xDS connections are taken; the oldest silent connections are ended"
                 );
             }
         }
@@ -170,7 +170,7 @@ impl Places {
         inner.shaking.insert(number, None);
         owner.iter().for_each(|owner| inner.add(owner));
         drop(inner);
-        Ok(ListenerPlace { all: Arc::clone(&self.0), number, owner, shares: source.is_some() })
+        Ok(ListenerPlace { all: Arc::clone(&self.0), number, owner })
     }
 
     /// The task of a connection, which may be ended while it has proven nothing.
@@ -203,12 +203,12 @@ impl All {
     fn tell(&self, inner: &mut Inner, full: PlaceDenied, owner: Option<&PlaceOwner>) {
         let (reason, words) = match full {
             PlaceDenied::Places => {
-                (RefusalReason::Places, "all places of the xDS listener are taken; a connection is refused".to_owned())
+                (RefusalReason::Places, "all places for xDS connections are taken; a connection is refused".to_owned())
             }
             PlaceDenied::Share => {
                 let owner = owner.map(PlaceOwner::to_string).unwrap_or_default();
                 let words = format!(
-                    "few places of the xDS listener are left and {owner} has its share; a connection is refused"
+                    "few places for xDS connections are left and {owner} has its share; a connection is refused"
                 );
                 (RefusalReason::Share, words)
             }
@@ -225,7 +225,6 @@ pub(super) struct ListenerPlace {
     all: Arc<All>,
     number: u64,
     owner: Option<PlaceOwner>,
-    shares: bool,
 }
 
 impl ListenerPlace {
@@ -242,9 +241,6 @@ impl ListenerPlace {
         let mut inner = locked(&self.all.inner);
         if let Some(task) = inner.shaking.remove(&self.number) {
             inner.idle.insert(self.number, task);
-        }
-        if !self.shares {
-            return Ok(());
         }
         let owner = PlaceOwner::Identity(Arc::clone(identity));
         // its own place is among those that are taken

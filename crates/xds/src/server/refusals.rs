@@ -33,6 +33,8 @@ pub enum RefusalReason {
     HeaderBlock,
     /// More HTTP/2 frames or header blocks in a time than a client or an identity may send.
     Frames,
+    /// More bytes or small frames on a connection than are kept until they are taken.
+    Buffer,
     /// The client did not take what it was sent.
     SlowReader,
     /// The identity may not have what it asks for.
@@ -43,7 +45,7 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// Every reason.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Places,
         Self::Share,
         Self::Silent,
@@ -58,6 +60,7 @@ impl RefusalReason {
         Self::Settings,
         Self::HeaderBlock,
         Self::Frames,
+        Self::Buffer,
         Self::SlowReader,
         Self::Identity,
         Self::Malformed,
@@ -81,6 +84,7 @@ impl RefusalReason {
             Self::Settings => "settings",
             Self::HeaderBlock => "header_block",
             Self::Frames => "frames",
+            Self::Buffer => "buffer",
             Self::SlowReader => "slow_reader",
             Self::Identity => "identity",
             Self::Malformed => "malformed",

@@ -65,7 +65,7 @@ async fn fleet_of(gate: &Gate, peer: &Peer, token: &str) -> Result<(Arc<str>, bo
 
 #[tokio::test]
 async fn unix_stream_without_its_token_gets_nothing() {
-    let gate = Gate::of("a/b".into(), Some("0123".into()));
+    let gate = Gate::of("a/b".into(), Some("0123".into()), Limits::default());
     for token in ["", "0124", "012", "01230"] {
         assert_eq!(fleet_of(&gate, &Peer::Unix, token).await, Err(Code::Unauthenticated), "{token:?}");
     }
@@ -78,7 +78,7 @@ async fn cleartext_client_gets_what_its_token_or_a_flag_grants() {
     known.insert("0123", "a/b".into());
     for clients in [false, true] {
         for secrets in [false, true] {
-            let gate = Gate::cleartext(known.clone(), Cleartext { clients, secrets });
+            let gate = Gate::cleartext(known.clone(), Cleartext { clients, secrets }, Limits::default());
             assert_eq!(fleet_of(&gate, &Peer::Loopback, "0123").await, Ok(("a/b".into(), secrets)));
             assert_eq!(fleet_of(&gate, &Peer::Loopback, "0124").await, Err(Code::Unauthenticated));
             let anonymous = fleet_of(&gate, &Peer::Loopback, "").await;

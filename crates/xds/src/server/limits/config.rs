@@ -13,8 +13,18 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// Bytes that a connection costs with a stream and its buffers (measured: 60 KB).
+/// Bytes that a connection costs with a stream, besides [`Limits::buffer`] (measured: 60 KB).
 const CONNECTION_COSTS: u64 = 64 << 10;
+
+/// Bounds of [`Limits::buffer`]. With the least, the library keeps 320 small frames of a client that is slowed down ([`super::super::connection`]):
+/// an Envoy that begins sends 20.
+const LEAST_BUFFER: u64 = 128 << 10;
+const MOST_BUFFER: u64 = 512 << 10;
+
+/// Bytes that a connection costs at most whose client may send so many before they are taken.
+const fn cost_of_connection(buffer: u64) -> u64 {
+    CONNECTION_COSTS + buffer / 2 * 3
+}
 
 /// Bytes that a name costs that a client has asked for or has been sent (measured: 235 to 270 bytes).
 const NAME_COSTS: u64 = 320;
@@ -32,9 +42,13 @@ const NAMES: usize = 16 << 20;
 /// What one identity may take at a listener. All proxies of a Gateway may have the same identity.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections of the listener, of all identities together. The default is 16,384: 10,000 proxies and their successors while they
-    /// reconnect. Each costs about 60 KB.
+    /// Connections of the server, of all listeners and identities together. The default is 16,384: 10,000 proxies and their successors while they
+    /// reconnect. Each costs about 60 KB, and up to [`Self::buffer`].
     pub places: usize,
+    /// Bytes that the client of a connection may send on all its streams before they are taken, an eighth of it on one: its HTTP/2 windows.
+    /// The default is 512 KiB, where memory is short 128 KiB. In small frames they cost up to half as much again, which is why the library
+    /// ends a connection with too many of those. All connections of an identity have [`Self::connections`] times as much at most.
+    pub buffer: u32,
     /// Connections that an identity, or a source address before its handshake is done, may have of the last quarter of [`Self::places`]: of
     /// these it gets none if it has as many already. The default is an eighth of all, 2,048.
     pub share: usize,
@@ -58,14 +72,14 @@ pub struct Limits {
     /// tenth of a core, and 20,000 at once: what 400,000 names cost.
     pub answers: Rate,
     /// Bytes of requests that are not complete yet, of all streams; further ones wait, each with what its first frame brought (16 KiB, which
-    /// is 800 MB for all of [`Self::calls`]). The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
+    /// for all of [`Self::calls`] is 48 KiB for each connection). Of all identities it is twice that. The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
     /// come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
     pub bytes: usize,
     /// Names that its clients ask for, have been sent or say that they have, together. The default is 16 Mi: 10,000 proxies with 1,000
     /// clusters and two thirds as many other names each. At up to 320 bytes each (measured: 235 of one that is asked for and not there, 270
     /// of a cluster that comes with all others) that is 5 GB.
     pub names: usize,
-    /// The same of all identities of the listener. Of the last quarter none goes to an identity that has more than an eighth of all. The
+    /// The same of all identities and listeners. Of the last quarter none goes to an identity that has more than an eighth of all. The
     /// default is a third more than [`Self::names`].
     pub all_names: usize,
     /// Bytes of all those names, as if none were shared with the fleet. The default is 1 GiB: 64 for each of [`Self::names`].
@@ -92,30 +106,40 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those for clients on this machine: their connections have no age.
-    pub(in crate::server) fn local() -> Self {
-        Self { age: None, ..Self::default() }
+    /// The same for clients on this machine: their connections have no age.
+    pub(in crate::server) fn local(self) -> Self {
+        Self { age: None, ..self }
     }
 
-    /// The same as far as a process can have them that may use so many bytes of memory: a quarter for connections, three eighths for the
-    /// names of clients, a sixteenth for requests that are not complete. The rest is for what is served.
+    /// The same as far as a process can have them that may use so many bytes of memory: three eighths for connections and what waits in
+    /// them, five sixteenths for the names of clients, a sixteenth for requests of one identity that are not complete. The rest is for what is
+    /// served.
     #[must_use]
     pub fn within(self, memory: u64) -> Self {
         let part = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let places = self.places.min(part(memory / 4 / CONNECTION_COSTS)).max(FEWEST_PLACES);
-        let all_names = self.all_names.min(part(memory / 8 * 3 / NAME_COSTS)).max(FEWEST_NAMES);
+        let for_connections = memory / 8 * 3;
+        let places = self.places.min(part(for_connections / cost_of_connection(LEAST_BUFFER)));
+        let all_names = self.all_names.min(part(memory / 16 * 5 / NAME_COSTS)).max(FEWEST_NAMES);
         let names = self.names.min(all_names / 4 * 3);
         let bytes = self.bytes.min(part(memory / 16).max(LARGEST_REQUEST.0));
         let name_bytes = self.name_bytes.min(names.saturating_mul(64));
-        Self { all_names, names, name_bytes, bytes, ..self }.with_places(places)
+        Self { all_names, names, name_bytes, bytes, ..self }.with_places_in(places, for_connections)
     }
 
-    /// The same with so many connections at a time: an identity has three quarters of them at most, and of the last quarter what an eighth of
-    /// all leaves it.
+    /// The same with so many connections at a time, which share the memory that connections have: an identity has three quarters of them at
+    /// most, and of the last quarter what an eighth of all leaves it.
     #[must_use]
     pub fn with_places(self, places: usize) -> Self {
+        let each = cost_of_connection(self.buffer.into());
+        self.with_places_in(places, each.saturating_mul(self.places as u64))
+    }
+
+    fn with_places_in(self, places: usize, memory: u64) -> Self {
         let places = places.max(FEWEST_PLACES);
-        Self { places, share: places / 8, connections: places / 4 * 3, calls: places * 3, ..self }
+        let buffer = (memory / places as u64).saturating_sub(CONNECTION_COSTS) / 3 * 2;
+        let buffer = buffer.clamp(LEAST_BUFFER, MOST_BUFFER);
+        let buffer = u32::try_from(buffer).unwrap_or(u32::MAX);
+        Self { places, buffer, share: places / 8, connections: places / 4 * 3, calls: places * 3, ..self }
     }
 }
 
@@ -123,6 +147,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             places: PLACES,
+            buffer: MOST_BUFFER as u32,
             share: PLACES / 8,
             connections: PLACES / 4 * 3,
             calls: PLACES * 3,

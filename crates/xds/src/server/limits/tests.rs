@@ -98,15 +98,48 @@ async fn large_requests_wait_for_room_and_one_alone_always_fits() {
 #[test]
 fn limits_follow_from_the_memory_that_there_is() {
     let small = Limits::default().within(1 << 30);
-    assert_eq!((small.places, small.share, small.connections, small.calls), (4_096, 512, 3_072, 12_288));
-    assert_eq!((small.all_names, small.bytes), ((1 << 30) / 8 * 3 / 320, 64 << 20));
+    assert_eq!((small.places, small.share, small.connections, small.calls), (1_536, 192, 1_152, 4_608));
+    assert_eq!((small.all_names, small.bytes, small.buffer), (1 << 20, 64 << 20, 128 << 10));
     assert!(small.names <= small.all_names / 4 * 3 && small.name_bytes <= small.names * 64);
     let whole = Limits::default();
-    let large = whole.within(32 << 30);
-    assert_eq!((large.places, large.names, large.bytes), (whole.places, whole.names, whole.bytes));
+    let large = whole.within(64 << 30);
+    assert_eq!(
+        (large.places, large.names, large.bytes, large.buffer),
+        (whole.places, whole.names, whole.bytes, whole.buffer)
+    );
     let least = Limits::default().within(0);
     assert!(least.places > 0 && least.share > 0 && least.names > 0 && least.bytes >= 16 << 20, "{least:?}");
-    assert_eq!(small.with_places(100).connections, 75);
+    assert_eq!((small.with_places(100).connections, small.with_places(100).buffer), (75, 512 << 10));
+}
+
+#[test]
+fn what_connections_buffer_follows_from_the_memory_as_their_number_does() {
+    for mebibytes in [64, 256, 512, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10_u64] {
+        let memory = mebibytes << 20;
+        let Limits { places, connections, buffer, .. } = Limits::default().within(memory);
+        // in small frames half as much again is kept
+        let worst = |connections: usize| connections as u64 * u64::from(buffer) / 2 * 3;
+        assert!(worst(places) <= memory / 8 * 3, "{mebibytes} MiB: {places} connections with {buffer} bytes");
+        assert!(worst(connections) <= memory / 32 * 9, "{mebibytes} MiB: {connections} of one identity");
+    }
+}
+
+#[tokio::test]
+async fn all_listeners_of_a_server_count_names_and_large_requests_together() {
+    let limits = Limits { names: 75, all_names: 100, bytes: 100 << 10, ..Limits::default() };
+    let totals = Arc::new(Totals::new(&limits, Arc::default()));
+    let listeners = [0; 3].map(|_| Accounts::new(limits));
+    listeners.iter().for_each(|accounts| accounts.count_in(&totals));
+    let [one, two, three] = listeners.map(|accounts| accounts.of(&"a".into()));
+    let (mut names, mut others) = (Names::new(Arc::clone(&one)), Names::new(Arc::clone(&two)));
+    assert!(!names.set((75, 1)) && others.set((26, 1)));
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut room = |account: &Arc<Account>| Pace::new(Arc::clone(account)).poll_room(100 << 10, &mut cx);
+    let (first, second) = (room(&one), room(&two));
+    assert!(first.is_ready() && second.is_ready());
+    assert!(room(&three).is_pending(), "twice what one identity may have is taken");
+    drop(first);
+    assert!(room(&three).is_ready());
 }
 
 #[test]

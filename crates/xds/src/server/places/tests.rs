@@ -84,10 +84,16 @@ fn an_ipv6_network_is_one_source_and_a_mapped_address_is_its_own() {
 }
 
 #[test]
-fn connections_from_this_machine_have_no_share() {
-    let places = places(4, 1);
-    let all: Vec<_> =
-        (0..4).map(|_| places.arrive(None).map(|mut place| place.identify(&"unix".into()).map(|()| place))).collect();
-    assert!(all.iter().all(|place| matches!(place, Ok(Ok(_)))));
-    assert_eq!(places.arrive(None).err(), Some(PlaceDenied::Places));
+fn connections_from_this_machine_leave_the_last_places_to_others() {
+    let places = places(16, 2);
+    let arrive = || {
+        let mut place = places.arrive(None)?;
+        place.identify(&"unix".into())?;
+        place.prove();
+        Ok(place)
+    };
+    let all: Vec<_> = std::iter::repeat_with(arrive).map_while(Result::ok).collect();
+    assert_eq!(all.len(), 12);
+    assert_eq!(arrive().err(), Some(PlaceDenied::Share));
+    assert!(proven(&places, 1, "a").is_ok());
 }

@@ -19,7 +19,7 @@ use super::client::DEADLINE;
 use super::proxy::{free_address, wait_for};
 use super::resources::gone;
 use crate::load::{ClusterLoad, LoadReports};
-use crate::server::Gate;
+use crate::server::{Gate, Limits};
 use crate::{Change, Event, FleetUpdate, Server, TypeUrl};
 
 /// Each test with each client.
@@ -167,7 +167,7 @@ fn start_server(runtime: &Runtime, events: &Arc<Mutex<Vec<Event>>>, at: SocketAd
     let server = super::stage::server(runtime, events);
     // as often as C-core is willing to
     server.ask_for_loads(Some(LoadReports::every(Duration::from_secs(1))));
-    let at = server.listen_tcp(at, Gate::of("mesh".into(), None)).unwrap();
+    let at = server.listen_tcp(at, Gate::of("mesh".into(), None, Limits::default())).unwrap();
     (server, at)
 }
 
