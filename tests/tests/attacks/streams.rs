@@ -227,21 +227,23 @@ fn silent_connections_keep_no_proxy_out() {
 }
 
 #[test]
-fn an_identity_leaves_places_to_others() {
+fn two_identities_leave_places_to_others() {
     let stage = Stage::start(&["--xds-max-connections", "64", "--xds-max-share", "8"]);
-    let [greedy, other] = [stage.config("other.default"), stage.config("edge.default")];
+    let greedy = [stage.config("other.default"), stage.config("another.default")];
+    let other = stage.config("edge.default");
     let mut held = Vec::new();
-    for _ in 0..80 {
-        let mut tls = stage.connect(&greedy, 1).unwrap();
+    // one alone may have three quarters, so that it takes two to take all
+    for config in greedy.iter().flat_map(|config| [config; 80]) {
+        let mut tls = stage.connect(config, 1).unwrap();
         let said = tls.write_all(&[PREFACE, &request(1), &subscription(1)].concat());
         let mut head = [0; 9];
         if said.is_ok() && tls.read_exact(&mut head).is_ok() {
             held.push(tls);
         }
     }
-    assert!(held.len() >= 32, "{}", held.len());
+    assert!(held.len() >= 48, "{}", held.len());
     wait::until("another proxy to be served", || stage.is_served(&other).then_some(())).unwrap();
-    assert!(stage.refused("share") + stage.refused("connections") > 0);
+    assert!(stage.refused("share") > 0);
     stage.edit("meanwhile");
 }
 
