@@ -244,6 +244,12 @@ impl Account {
         [&self.requests, &self.answers].map(|bucket| locked(bucket).full_at.saturating_duration_since(Instant::now()))
     }
 
+    /// How long until the work on frames is made good.
+    #[cfg(test)]
+    pub(super) fn until_frames_are_paid(&self) -> Duration {
+        locked(&self.frames).full_at.saturating_duration_since(Instant::now())
+    }
+
     /// Costly answers that may still be made at the same time.
     #[cfg(test)]
     pub(super) fn turns(&self) -> usize {

@@ -82,6 +82,71 @@ fn frames_cost_nothing_while_a_client_reads_and_headers_always_do() {
     );
 }
 
+/// The same frame without end, behind the preface.
+struct Flood {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Flood {
+    fn of(kind: u8) -> Self {
+        Self { bytes: [HELLO, &[0, 0, 0, kind, 0, 0, 0, 0, 1].repeat(1_000)].concat(), at: 0 }
+    }
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.at == self.bytes.len() {
+            self.at = HELLO.len();
+        }
+        let length = buf.remaining().min(self.bytes.len() - self.at);
+        buf.put_slice(&self.bytes[self.at..self.at + length]);
+        self.at += length;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Frames of a flood that are let through to the library until the connection is paused or ended.
+fn let_through(kind: u8, account: &Arc<Account>) -> usize {
+    let mut calm = Calm::new(Flood::of(kind), Arc::clone(account));
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let (mut space, mut bytes) = (vec![0; 9_000], 0);
+    while calm.pause.is_none() && calm.end == End::Not {
+        let mut buf = ReadBuf::new(&mut space);
+        if let Poll::Ready(result) = Pin::new(&mut calm).poll_read(&mut cx, &mut buf) {
+            result.unwrap();
+            bytes += buf.filled().len();
+        }
+    }
+    bytes / 9
+}
+
+#[tokio::test]
+async fn every_kind_of_frame_is_counted_and_charged() {
+    let most = WORK.burst as usize;
+    for kind in (0..=12).chain([99, 255]) {
+        let accounts = Accounts::new(Limits::default());
+        let (account, begin) = (accounts.of(&"a".into()), Instant::now());
+        let frames = let_through(kind, &account);
+        let refilled = usize::try_from(begin.elapsed().as_micros()).unwrap() * WORK.per_second as usize / 1_000_000;
+        assert!(frames <= most + refilled + 3_000, "{frames} frames of kind {kind}");
+        let is_few = [super::PING, SETTINGS_FRAME].contains(&kind);
+        assert_eq!(frames < 3_000, is_few, "{frames} frames of kind {kind}");
+        assert!(!account.until_frames_are_paid().is_zero(), "kind {kind} is not charged to the identity");
+    }
+}
+
+#[tokio::test]
+async fn connections_of_one_identity_share_what_floods_may_cost() {
+    for kind in [2, 8, 99] {
+        let accounts = Accounts::new(Limits::default());
+        let account = accounts.of(&"a".into());
+        let read: Vec<usize> = (0..9).map(|_| let_through(kind, &account)).collect();
+        assert!(read[8] * 4 < read[0], "{read:?} frames of kind {kind}");
+        assert!(let_through(kind, &accounts.of(&"b".into())) >= read[0] / 2, "another identity is read as before");
+    }
+}
+
 #[test]
 fn an_identity_whose_connections_cause_too_much_work_together_is_read_more_slowly() {
     let accounts = Accounts::new(Limits::default());

@@ -12,7 +12,9 @@ use tokio::sync::mpsc;
 
 use super::authority::Authority;
 use super::client::{CDS, Client, DEADLINE, DELTA};
-use crate::{Change, Event, FleetUpdate, Fleets, Gate, Limits, RefusalReason, Resource, Server, Tls, TypeUrl, Version};
+use crate::{
+    Change, Event, FleetUpdate, Fleets, Gate, Limits, Rate, RefusalReason, Resource, Server, Tls, TypeUrl, Version,
+};
 
 /// Clusters of the fleet.
 const CLUSTERS: usize = 20;
@@ -121,6 +123,49 @@ async fn names_that_come_with_all_others_count_among_those_of_an_identity() {
     let _held = [stage.served("spiffe://td/a").await, stage.served("spiffe://td/a").await];
     assert_eq!(stage.client("spiffe://td/a").await.next().await, Err("8".into()));
     assert!(stage.refused(RefusalReason::Names) > 0);
+    stage.served("spiffe://td/b").await;
+    stage.server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn sockets_of_this_machine_count_with_each_other() {
+    let (sender, _events) = mpsc::channel(64);
+    let server = Server::start(&Handle::current(), sender);
+    server.bound(Limits { names: 30, all_names: 40, ..Limits::default() });
+    let cluster = |n: usize| Resource::new(TypeUrl::Cluster, n.to_string(), Version(1), [Bytes::new()]);
+    let changes = (0..CLUSTERS).map(|n| Change::Put(cluster(n).into())).collect();
+    server.publish(vec![FleetUpdate { fleet: "ns/a".into(), changes }]);
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["one", "two"].map(|name| folder.path().join(name));
+    paths.iter().for_each(|path| server.listen_unix(path, "ns/a".into(), None).unwrap());
+    let [mut first, mut second] = [Client::unix(&paths[0]).await, Client::unix(&paths[1]).await];
+    first.subscribe(Some("ns/a"), CDS, &[]).await;
+    assert_eq!(first.names().await.len(), CLUSTERS);
+    second.subscribe(Some("ns/a"), CDS, &[]).await;
+    assert_eq!(second.next().await, Err("8".into()));
+    let names = server.refusals().into_iter().find(|(reason, _)| *reason == RefusalReason::Names);
+    assert!(names.is_some_and(|(_, count)| count > 0));
+    server.stop(DEADLINE).await;
+}
+
+#[tokio::test]
+async fn what_waits_in_small_frames_beyond_the_buffer_ends_the_connection_and_is_counted() {
+    let stream = Rate { per_second: 1, burst: 1 };
+    let stage = Stage::new(Limits { stream, buffer: 128 << 10, ..Limits::default() }, 0);
+    let client = stage.served("spiffe://td/a").await;
+    let sender = client.sender();
+    // messages without content, none of which is taken before a second is over
+    for _ in 0..20_000 {
+        if sender.send(Bytes::from_static(&[0; 5])).await.is_err() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let begin = tokio::time::Instant::now();
+    while stage.refused(RefusalReason::Buffer) == 0 {
+        assert!(begin.elapsed() < DEADLINE, "the connection goes on");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     stage.served("spiffe://td/b").await;
     stage.server.stop(DEADLINE).await;
 }
