@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::event::{Event, Node};
 use crate::facts::{ClientId, Facts};
+use crate::listing::{Listing, Listings};
 use crate::redact;
 use crate::resource::{Change, Need, TypeUrl, route_configuration_of};
 use crate::snapshot::{Item, Key, Look, Snapshot};
@@ -93,6 +94,7 @@ pub(crate) struct Fleet {
     disputes: Disputes,
     namesakes: Namesakes,
     memory: Memory,
+    listings: Listings,
 }
 
 impl Fleet {
@@ -155,6 +157,15 @@ impl Fleet {
     /// Nobody uses it and nothing is in it.
     pub(crate) fn is_idle(&self) -> bool {
         self.stage == Stage::Unknown && self.connected() == 0 && self.snapshot.is_empty()
+    }
+
+    /// The resources of a response, as clients that are sent the same share them, and what they have of these in common.
+    pub(crate) fn share_items(
+        &mut self,
+        type_url: &TypeUrl,
+        items: Vec<Arc<Item>>,
+    ) -> (Arc<[Arc<Item>]>, Option<Arc<Listing>>) {
+        self.listings.share(type_url, items)
     }
 
     /// The resources.

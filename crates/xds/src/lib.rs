@@ -23,6 +23,7 @@ mod fleet;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod inline;
+mod listing;
 pub mod load;
 mod names;
 mod needs;

@@ -81,6 +81,7 @@ mod cold;
 mod ghost;
 mod heartbeat;
 mod judge;
+mod known;
 mod put;
 mod remove;
 mod send;

@@ -98,8 +98,8 @@ pub(crate) struct Response {
     pub(crate) stream: StreamId,
     pub(crate) type_url: TypeUrl,
     pub(crate) nonce: Nonce,
-    /// What is new.
-    pub(crate) puts: Vec<Arc<Item>>,
+    /// What is new, shared with other clients that are sent the same.
+    pub(crate) puts: Arc<[Arc<Item>]>,
     pub(crate) removed: Vec<Arc<str>>,
     pub(crate) manner: Manner,
     /// The client understands times to live.

@@ -38,7 +38,8 @@ use super::untaken::Watch;
 use super::{Shared, places, stopped};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below 100 KB of what is encoded. What is known of a
-/// client comes on top, whether it reads or not: some 300 bytes for each name, which [`super::limits::Limits::names`] bounds. All streams of a connection together have twice that ([`super::unread`]).
+/// client comes on top: some bytes for each name that it was sent with many others ([`crate::listing`]), up to 300 for one that has a state of
+/// its own, which [`super::limits::Limits::names`] bounds. All streams of a connection together have twice that ([`super::unread`]).
 const SEND_BUFFER: usize = 48 << 10;
 
 /// Streams whose windows are as large together as that of their connection ([`super::limits::Limits::buffer`], 512 KiB at most). On one of them a

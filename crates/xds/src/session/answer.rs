@@ -7,8 +7,9 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 use super::Session;
-use super::channel::{Flight, Known};
+use super::channel::Flight;
 use super::clusters::Cure;
+use super::known::Known;
 use super::sotw::{named_in, names_culprits};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
@@ -58,14 +59,14 @@ impl Session {
                 self.clusters.uncured.retain(|name| sent.is_some_and(|sent| sent.holds(name)));
             }
         }
-        for item in &flight.puts {
+        for item in &*flight.puts {
             match type_url {
                 TypeUrl::Cluster => {
                     self.clusters.heard_of(item);
                     self.clusters.without_witness.remove(item.name());
                     fleet.accept(item);
                     let cold = self.clusters.cold.get(item.name());
-                    if cold.is_some_and(|cold| cold.asks && !self.aggregated) {
+                    if cold.as_ref().is_some_and(|cold| cold.asks && !self.aggregated) {
                         self.clusters.cold.edit(item.name(), |cold| cold.taken |= cold.is_sent_by(flight.last));
                         self.warm_if_witnessed(fleet, item.name());
                         continue;
@@ -103,9 +104,12 @@ impl Session {
     /// The client has in use what it was sent last under this name, if that is what it should have. Told once per publication.
     pub(super) fn confirm(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &str) {
         let Some(item) = self.see(fleet).target(type_url, name).cloned() else { return };
-        let Some(known) = self.channel(type_url).known.get_mut(name) else { return };
-        if known.sent == Some(item.version().mark()) && known.confirmed < item.seq {
-            let before = std::mem::replace(&mut known.confirmed, item.seq);
+        let mark = Some(item.version().mark());
+        let confirm = |known: &mut Known| {
+            let is_new = known.sent == mark && known.confirmed < item.seq;
+            is_new.then(|| std::mem::replace(&mut known.confirmed, item.seq))
+        };
+        if let Some(before) = self.channel(type_url).known.edit(name, confirm).flatten() {
             fleet.confirm(self.client, &item, before);
         }
     }
@@ -133,7 +137,7 @@ impl Session {
             if !repeats && !flight.puts.is_empty() {
                 // whether it has let go of it depends on the kind
                 let unsure = Known { sent: Some(Version::UNSURE.mark()), ..Known::default() };
-                channel.known.entry(Arc::clone(name)).or_insert(unsure);
+                channel.known.get_or_insert(name, unsure);
             }
         }
         if *type_url == TypeUrl::Route {
@@ -163,12 +167,12 @@ impl Session {
         if self.repeats(type_url) {
             return self.blame_repeated(fleet, type_url, flight, text, now);
         }
-        match flight.puts.as_slice() {
+        match &*flight.puts {
             [] => {}
             [item] => self.refuse(fleet, item, text, now),
             items => self.suspect(type_url, items),
         }
-        flight.puts.clone()
+        flight.puts.to_vec()
     }
 
     /// The same where a response repeats what was sent before (SotW, clusters and listeners): to blame is whoever the words name, and if
@@ -199,7 +203,7 @@ impl Session {
             if resumed {
                 // it may have come with another version of it, which it did not name
                 let known = Known { sent: Some(Version::UNSURE.mark()), ..Known::default() };
-                channel.known.insert(Arc::clone(item.name()), known);
+                channel.known.insert(item.name(), known);
                 channel.dirty.insert(Arc::clone(item.name()));
             }
         }
@@ -212,9 +216,8 @@ impl Session {
         // of those that are named no other is to blame
         let crowded = flight.crowded && !names_culprits(text);
         // a trial is one suspect alone; a cure is none, as whatever else was unanswered then went with it
-        let alone = |item: &Arc<Item>| {
-            !flight.cure && !crowded && matches!(flight.puts.as_slice(), [one] if Arc::ptr_eq(one, item))
-        };
+        let alone =
+            |item: &Arc<Item>| !flight.cure && !crowded && matches!(&*flight.puts, [one] if Arc::ptr_eq(one, item));
         let is_trial = |item: &Arc<Item>| alone(item) && channel.suspects.contains_key(item.name());
         // what a client came with is not known until it has taken a first response: what is not in this one it may have
         let unknown = resumed && !channel.heard;
@@ -239,7 +242,7 @@ impl Session {
         self.channel(type_url).land(flight, acked);
         let repeats = self.repeats(type_url);
         if let Some(sent) = self.sent_items.get_mut(type_url) {
-            for item in &flight.puts {
+            for item in &*flight.puts {
                 match acked {
                     true => sent.prove(item),
                     false if repeats => {}

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 use super::blockers::PATIENCE;
 use super::carriers::Carriers;
+use super::known::{Known, KnownNames};
+use crate::listing::Listing;
 use crate::names::collection_of;
-use crate::resource::{Mark, Version};
+use crate::resource::Version;
 use crate::snapshot::Item;
 use crate::timed::Timed;
 use crate::wire::{AGGREGATED, Nonce, StreamId};
@@ -33,30 +35,6 @@ const FIRST_REST: Duration = Duration::from_millis(500);
 /// No rest is longer: whatever was published meanwhile waits for it.
 const LONGEST_REST: Duration = Duration::from_secs(15);
 
-/// What a client has under one name.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Known {
-    /// The version that it has acknowledged last.
-    pub(super) acked: Option<Mark>,
-    /// The version that it was sent last; none after a removal.
-    pub(super) sent: Option<Mark>,
-    /// The response that is to be answered before the next one for this name.
-    pub(super) flying: Option<Nonce>,
-    /// The number of the item that was last reported to be in use.
-    pub(super) confirmed: u64,
-}
-
-// of each name that a client has: 200,000 for 50,000 clusters
-const _: () = assert!(size_of::<Known>() == 32);
-
-impl Known {
-    /// The client says that it has this version, or that it has something.
-    pub(super) fn listed(version: Option<Version>) -> Self {
-        let version = Some(version.unwrap_or(Version::FOREIGN).mark());
-        Self { acked: version, sent: version, ..Self::default() }
-    }
-}
-
 /// A response, or several, not acknowledged yet.
 pub(super) struct Flight {
     /// The stream that it went out on.
@@ -74,7 +52,8 @@ pub(super) struct Flight {
     pub(super) doubted: bool,
     /// SotW: it repeats something else that nobody knows to be good.
     pub(super) crowded: bool,
-    pub(super) puts: Vec<Arc<Item>>,
+    /// Shared with other clients of the fleet that are sent the same.
+    pub(super) puts: Arc<[Arc<Item>]>,
     pub(super) removed: Vec<Arc<str>>,
 }
 
@@ -95,9 +74,10 @@ impl Flight {
 
     /// Keeps only these names; whether any are left.
     fn keep(&mut self, which: impl Fn(&str) -> bool) -> bool {
-        self.puts.retain(|item| which(item.name()));
+        if !self.puts.iter().all(|item| which(item.name())) {
+            self.puts = self.puts.iter().filter(|item| which(item.name())).cloned().collect();
+        }
         self.removed.retain(|name| which(name));
-        self.puts.shrink_to_fit();
         self.removed.shrink_to_fit();
         self.size() > 0
     }
@@ -141,7 +121,7 @@ pub(super) struct Channel {
     pub(super) names: HashSet<Arc<str>>,
     /// Those of them that are collections.
     pub(super) collections: BTreeSet<Arc<str>>,
-    pub(super) known: HashMap<Arc<str>, Known>,
+    pub(super) known: KnownNames,
     /// Names whose resource may differ from what the client has.
     pub(super) dirty: HashSet<Arc<str>>,
     /// Names that are gone and stay with the client until the time under which they stand.
@@ -203,7 +183,7 @@ impl Channel {
     /// The client wants less: what nothing asks for any more it does not have.
     pub(super) fn forget_unsubscribed(&mut self) {
         let mut known = std::mem::take(&mut self.known);
-        known.retain(|name, _| self.subscribed(name));
+        known.retain(|name| self.subscribed(name));
         self.known = known;
         let mut suspects = std::mem::take(&mut self.suspects);
         suspects.retain(|name, _| self.subscribed(name));
@@ -268,6 +248,7 @@ impl Channel {
                 names.shrink_to_fit();
             }
         }
+        self.known.shrink();
     }
 
     /// The client has let go of this name.
@@ -285,7 +266,7 @@ impl Channel {
         if stream != AGGREGATED {
             self.carriers.owe(stream, name);
             // what another stream has not answered yet is nothing to wait for
-            self.known.entry(Arc::clone(name)).and_modify(|known| known.flying = None);
+            self.known.edit(name, |known| known.flying = None);
         }
     }
 
@@ -324,24 +305,22 @@ impl Channel {
     pub(super) fn sent(
         &mut self,
         (stream, nonce): (StreamId, Nonce),
-        puts: &[Arc<Item>],
+        (puts, listing): (&Arc<[Arc<Item>]>, Option<&Arc<Listing>>),
         removed: &[Arc<str>],
         at: Duration,
     ) {
-        self.known.reserve(puts.len().saturating_sub(self.known.len()));
-        for item in puts {
-            self.settle(item.name());
-            let known = self.known.entry(Arc::clone(item.name())).or_default();
-            (known.sent, known.flying) = (Some(item.version().mark()), Some(nonce));
+        if let Some(listing) = listing.filter(|_| puts.len() >= self.known.listed()) {
+            self.known.list(listing, nonce);
         }
-        for name in removed {
+        let puts_now = puts.iter().map(|item| (item.name(), Some(item.version().mark())));
+        for (name, sent) in puts_now.chain(removed.iter().map(|name| (name, None))) {
             self.settle(name);
-            let known = self.known.entry(Arc::clone(name)).or_default();
-            (known.sent, known.flying) = (None, Some(nonce));
+            let known = self.known.get(name).unwrap_or_default();
+            self.known.insert(name, Known { sent, flying: Some(nonce), ..known });
         }
         self.shrink();
         self.bound_flights();
-        let (puts, removed) = (puts.to_vec(), removed.to_vec());
+        let (puts, removed) = (Arc::clone(puts), removed.to_vec());
         self.flights.push_back(Flight {
             stream,
             first: nonce,
@@ -377,7 +356,7 @@ impl Channel {
             let named: HashSet<Arc<str>> = answered.names().cloned().collect();
             flight.keep(|name| !named.contains(name));
             if refused || !flight.overdue && !flight.cure && !flight.doubted {
-                answered.puts.append(&mut flight.puts);
+                answered.puts = answered.puts.iter().chain(&*flight.puts).cloned().collect();
                 answered.removed.append(&mut flight.removed);
             } else {
                 flight.cure = true;
@@ -389,8 +368,8 @@ impl Channel {
     /// Each name of an answered flight is free again; `acked` says whether the client has what was sent.
     pub(super) fn land(&mut self, flight: &Flight, acked: bool) {
         self.heard |= acked;
-        for item in &flight.puts {
-            let Some(known) = self.known.get_mut(&**item.name()) else { continue };
+        for item in &*flight.puts {
+            let Some(mut known) = self.known.get(item.name()) else { continue };
             if acked {
                 known.acked = Some(item.version().mark());
                 self.unsure.remove(item.name());
@@ -410,6 +389,7 @@ impl Channel {
                         if self.unsure.contains(item.name()) { Some(Version::UNSURE.mark()) } else { known.acked };
                 }
             }
+            self.known.insert(item.name(), known);
             if acked && !flight.cure {
                 self.suspects.remove(item.name());
             }
@@ -419,11 +399,13 @@ impl Channel {
                 self.known.get(name).is_some_and(|known| known.sent.is_none() && known.flying <= Some(flight.last));
             if over {
                 self.known.remove(name);
-            } else if let Some(known) = self.known.get_mut(name)
-                && (known.flying > Some(flight.last) || known.acked != known.sent)
-            {
-                // what it had before it let go of that it has no more, whatever becomes of what was sent since
-                known.acked = (!acked).then(|| Version::UNSURE.mark());
+            } else {
+                self.known.edit(name, |known| {
+                    if known.flying > Some(flight.last) || known.acked != known.sent {
+                        // what it had before it let go of that it has no more, whatever becomes of what was sent since
+                        known.acked = (!acked).then(|| Version::UNSURE.mark());
+                    }
+                });
             }
             if acked {
                 self.unsure.remove(name);
@@ -453,13 +435,8 @@ impl Channel {
 
     /// This name need not wait for the answer to a response before `nonce`.
     pub(super) fn witness(&mut self, name: &str, nonce: Nonce) -> bool {
-        match self.known.get_mut(name) {
-            Some(known) if known.flying.is_some_and(|flying| flying < nonce) => {
-                known.flying = None;
-                true
-            }
-            _ => false,
-        }
+        let is_before = |known: &mut Known| known.flying.take_if(|flying| *flying < nonce).is_some();
+        self.known.edit(name, is_before).unwrap_or_default()
     }
 
     /// Whether a response of this kind is to be waited for.
@@ -498,9 +475,7 @@ impl Channel {
         for flight in self.flights.iter_mut().filter(|flight| !flight.overdue && flight.at <= limit) {
             (flight.overdue, some) = (true, true);
             for name in flight.puts.iter().map(|item| item.name()).chain(&flight.removed) {
-                if let Some(known) = self.known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) {
-                    known.flying = None;
-                }
+                self.known.edit(name, |known| known.flying.take_if(|flying| *flying <= flight.last));
             }
         }
         some
@@ -512,10 +487,8 @@ impl Channel {
         let Self { flights, known, dirty, force, .. } = self;
         for flight in flights.iter().filter(|flight| flight.stream == stream) {
             for name in flight.names() {
-                let Some(known) = known.get_mut(name).filter(|known| known.flying <= Some(flight.last)) else {
-                    continue;
-                };
-                if known.flying.take().is_some() {
+                let flew = known.edit(name, |known| known.flying.take_if(|flying| *flying <= flight.last));
+                if flew.flatten().is_some() {
                     dirty.insert(Arc::clone(name));
                     force.insert(Arc::clone(name));
                 }
@@ -527,15 +500,12 @@ impl Channel {
     /// What the client may have or not, and will not say so when it comes again.
     pub(super) fn doubts(&self, each_flight: bool) -> impl Iterator<Item = &Arc<str>> {
         let flights = self.flights.iter().filter(move |flight| each_flight || flight.puts.len() > 1);
-        flights.flat_map(|flight| &flight.puts).map(|item| item.name()).chain(&self.unsure)
+        flights.flat_map(|flight| &*flight.puts).map(|item| item.name()).chain(&self.unsure)
     }
 
     /// Whatever was sent under this name last was taken back: the client has what it acknowledged.
     pub(super) fn release(&mut self, name: &str) {
-        if let Some(known) = self.known.get_mut(name) {
-            known.flying = None;
-            known.sent = known.acked;
-        }
+        self.known.edit(name, |known| (known.flying, known.sent) = (None, known.acked));
     }
 
     /// The resources of a refused response are each under suspicion from now on; `groups` numbers groups over all time.
@@ -556,7 +526,8 @@ impl Channel {
         let before = old.size() + next.size();
         let newer: HashSet<Arc<str>> = next.names().cloned().collect();
         next.first = old.first;
-        next.puts.extend(old.puts.into_iter().filter(|item| !newer.contains(item.name())));
+        let older = old.puts.iter().filter(|item| !newer.contains(item.name()));
+        next.puts = next.puts.iter().chain(older).cloned().collect();
         next.removed.extend(old.removed.into_iter().filter(|name| !newer.contains(name)));
         before - next.size()
     }

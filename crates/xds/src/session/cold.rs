@@ -1,5 +1,5 @@
 //! Clusters that routes must not name yet. There can be 50,000 of them while a client starts, and it is looked at with each of its messages:
-//! what each look asks of them all is known without a walk.
+//! what each look asks of them all is known without a walk, and what went out together costs a byte for each until Envoy says something of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::wire::{Nonce, StreamId};
 mod tests;
 
 /// One of them.
+#[derive(Clone)]
 pub(super) struct Cold {
     pub(super) item: Arc<Item>,
     /// When it became wanted or, later, was sent.
@@ -66,9 +67,70 @@ impl Cold {
     }
 }
 
+/// The least clusters of a response that are kept together.
+const FEWEST: usize = 64;
+
+/// What a cluster's byte in [`Together`] says.
+const THERE: u8 = 1;
+const ASKS: u8 = 2;
+const STALLED: u8 = 4;
+
+/// Clusters that went out in one response, of which Envoy has said nothing.
+struct Together {
+    /// In the order of their names, shared with the response.
+    items: Arc<[Arc<Item>]>,
+    since: Duration,
+    nonce: Nonce,
+    states: Box<[u8]>,
+    /// How many are there.
+    count: usize,
+}
+
+impl Together {
+    fn place(&self, name: &str) -> Option<usize> {
+        self.items.binary_search_by(|item| (**item.name()).cmp(name)).ok()
+    }
+
+    fn is_there(&self, place: usize) -> bool {
+        self.states.get(place).is_some_and(|state| *state != 0)
+    }
+
+    fn at(&self, place: usize) -> Option<Cold> {
+        let (state, item) = (*self.states.get(place)?, self.items.get(place)?);
+        let new = || Cold::new(Arc::clone(item), self.since, Some(self.nonce), state & ASKS != 0);
+        (state != 0).then(|| Cold { stalled: state & STALLED != 0, ..new() })
+    }
+
+    fn take(&mut self, name: &str) -> Option<Cold> {
+        let place = self.place(name)?;
+        let cluster = self.at(place)?;
+        self.states.get_mut(place).into_iter().for_each(|state| *state = 0);
+        self.count -= 1;
+        Some(cluster)
+    }
+
+    /// Keeps a cluster that is not there, if it is as it went out.
+    fn put(&mut self, name: &str, cluster: &Cold) -> bool {
+        let Cold { ref item, since, nonce, taken, had, asks, ambiguous, subscribed, acked, stalled } = *cluster;
+        let is_as_sent = !(taken || had || ambiguous || acked) && subscribed.is_none();
+        let place = self.place(name).filter(|_| is_as_sent && since == self.since && nonce == Some(self.nonce));
+        let place = place.filter(|place| self.items.get(*place).is_some_and(|sent| Arc::ptr_eq(sent, item)));
+        let Some(state) = place.and_then(|place| self.states.get_mut(place)) else { return false };
+        *state = THERE | if asks { ASKS } else { 0 } | if stalled { STALLED } else { 0 };
+        self.count += 1;
+        true
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&Arc<str>, Cold)> {
+        (0..self.states.len()).filter_map(|place| Some((self.items.get(place)?.name(), self.at(place)?)))
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct ColdClusters {
+    together: Option<Box<Together>>,
+    /// The others.
     clusters: BTreeMap<Arc<str>, Cold>,
     /// Since when those wait that are not stalled: how many since each time.
     waiting: BTreeMap<Duration, usize>,
@@ -77,25 +139,28 @@ pub(super) struct ColdClusters {
 }
 
 impl ColdClusters {
-    pub(super) fn get(&self, name: &str) -> Option<&Cold> {
-        self.clusters.get(name)
+    pub(super) fn get(&self, name: &str) -> Option<Cold> {
+        let together = || self.together.as_ref().and_then(|together| together.at(together.place(name)?));
+        self.clusters.get(name).cloned().or_else(together)
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.clusters.contains_key(name)
+        let is_in = |together: &Together| together.place(name).is_some_and(|place| together.is_there(place));
+        self.clusters.contains_key(name) || self.together.as_deref().is_some_and(is_in)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.clusters.is_empty()
+        self.clusters.is_empty() && self.together.as_ref().is_none_or(|together| together.count == 0)
     }
 
     #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
-        self.clusters.len() + self.waiting.len()
+        self.clusters.len() + self.waiting.len() + self.together.as_ref().map_or(0, |together| together.count)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Cold)> {
-        self.clusters.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, Cold)> {
+        let together = self.together.iter().flat_map(|together| together.iter());
+        self.clusters.iter().map(|(name, cluster)| (name, cluster.clone())).chain(together)
     }
 
     /// All that are left have been given up.
@@ -108,25 +173,52 @@ impl ColdClusters {
         self.waiting.keys().next().copied()
     }
 
+    /// These go out in one response: from now on those of them that are inserted as they were sent are kept together.
+    pub(super) fn sent_together(&mut self, items: &Arc<[Arc<Item>]>, nonce: Nonce, since: Duration) {
+        let before = self.together.as_ref().map_or(0, |together| together.count);
+        if items.len() < FEWEST.max(before) || !items.is_sorted_by(|one, next| one.name() < next.name()) {
+            return;
+        }
+        let states = vec![0; items.len()].into();
+        let new = Together { items: Arc::clone(items), since, nonce, states, count: 0 };
+        let Some(old) = self.together.replace(Box::new(new)) else { return };
+        self.clusters.extend(old.iter().map(|(name, cluster)| (Arc::clone(name), cluster)));
+    }
+
     pub(super) fn insert(&mut self, name: &Arc<str>, cluster: Cold) {
         let after = cluster.wait();
-        let before = self.clusters.insert(Arc::clone(name), cluster).map(|before| before.wait());
+        let before = self.take(name).map(|before| before.wait());
+        self.put(name, cluster);
         self.moved(before, Some(after));
     }
 
     pub(super) fn remove(&mut self, name: &str) {
-        let before = self.clusters.remove(name).map(|before| before.wait());
+        let before = self.take(name).map(|before| before.wait());
+        self.together.take_if(|together| together.count == 0);
         self.moved(before, None);
     }
 
     /// Changes one; none if it is not among these.
     pub(super) fn edit<T>(&mut self, name: &str, edit: impl FnOnce(&mut Cold) -> T) -> Option<T> {
-        let cluster = self.clusters.get_mut(name)?;
+        let key = self.clusters.get_key_value(name).map(|(key, _)| Arc::clone(key));
+        let mut cluster = self.take(name)?;
         let before = cluster.wait();
-        let result = edit(cluster);
+        let result = edit(&mut cluster);
         let after = cluster.wait();
+        self.put(&key.unwrap_or_else(|| Arc::clone(cluster.item.name())), cluster);
         self.moved(Some(before), Some(after));
         Some(result)
+    }
+
+    fn take(&mut self, name: &str) -> Option<Cold> {
+        let together = self.together.as_mut();
+        self.clusters.remove(name).or_else(|| together?.take(name))
+    }
+
+    fn put(&mut self, name: &Arc<str>, cluster: Cold) {
+        if !self.together.as_mut().is_some_and(|together| together.put(name, &cluster)) {
+            self.clusters.insert(Arc::clone(name), cluster);
+        }
     }
 
     /// Changes those that wait since `limit` or longer.
@@ -134,7 +226,7 @@ impl ColdClusters {
         if self.oldest().is_none_or(|since| since > limit) {
             return;
         }
-        let waits = self.clusters.iter().filter(|(_, cluster)| !cluster.stalled && cluster.since <= limit);
+        let waits = self.iter().filter(|(_, cluster)| !cluster.stalled && cluster.since <= limit);
         for name in waits.map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>() {
             self.edit(&name, &edit);
         }

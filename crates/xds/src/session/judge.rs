@@ -102,7 +102,7 @@ impl Session {
     /// What is to be done about one dirty name.
     pub(super) fn judge(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, now: Duration) -> Verdict {
         let channel = self.channel(type_url);
-        let known = channel.known.get(name).copied().unwrap_or_default();
+        let known = channel.known.get(name).unwrap_or_default();
         let forced = channel.force.contains(name);
         let subscribed = channel.subscribed(name);
         let wanted = subscribed || forced || (*type_url == TypeUrl::VirtualHost && self.wants_host(name));

@@ -154,6 +154,9 @@ impl Session {
         let mut behind: BTreeMap<Arc<str>, Arc<Item>> =
             departed.into_iter().map(|set| (Arc::clone(set.name()), set)).collect();
         let (again, last) = (self.carried_again(next), Nonce::new(self.nonce.get() - 1));
+        if let Some(flight) = self.channels.get(&TypeUrl::Cluster).and_then(|clusters| clusters.flights.back()) {
+            self.clusters.cold.sent_together(&flight.puts, flight.last, turn.now);
+        }
         // clusters that go out on several streams are in a response of their own each
         let new = puts.iter().map(|item| (item, self.flying(&TypeUrl::Cluster, item.name())));
         let new: Vec<(&Arc<Item>, Option<Nonce>)> = new.chain(again.iter().map(|item| (item, last))).collect();

@@ -175,7 +175,7 @@ impl Session {
             return;
         }
         let whole = self.note_sent(type_url, &[], &[]);
-        let (nonce, with_ttl) = (self.take_nonce(), self.understands_ttl());
+        let (nonce, with_ttl, puts) = (self.take_nonce(), self.understands_ttl(), puts.into());
         turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
     }
 
@@ -209,7 +209,9 @@ impl Session {
         let channel = self.channel(type_url);
         channel.owes_first = false;
         (channel.uncharted, channel.held_since) = (false, None);
-        channel.sent((stream, nonce), &puts, &removed, turn.now);
+        let (puts, listing) = turn.fleet.share_items(type_url, puts);
+        let channel = self.channel(type_url);
+        channel.sent((stream, nonce), (&puts, listing.as_ref()), &removed, turn.now);
         self.note_crowded(type_url, nonce, &puts);
         puts.iter().for_each(|item| self.note_ttl(item, turn.now));
         let with_ttl = self.understands_ttl();

@@ -31,7 +31,7 @@ use std::time::Duration;
 use hashbrown::HashSet;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::channel::Known;
+use super::known::Known;
 use super::{Session, Violation};
 use crate::fleet::{Fleet, Stage};
 use crate::names::{EVERYTHING, is_collection};
@@ -298,7 +298,7 @@ impl Session {
                     // it was taken for new as long as nothing was known
                     self.clusters.cold.remove(&name);
                 }
-                self.channel(&type_url).known.entry((&*name).into()).or_insert(Known::listed(version));
+                self.channel(&type_url).known.get_or_insert(&(&*name).into(), Known::listed(version));
             }
         }
     }
@@ -349,7 +349,7 @@ impl Session {
         }
         let before = clusters.flights.iter().filter(|flight| flight.last < next);
         let sent = |item: &&Arc<Item>| self.is_unproven(item);
-        before.flat_map(|flight| &flight.puts).filter(sent).cloned().collect()
+        before.flat_map(|flight| &*flight.puts).filter(sent).cloned().collect()
     }
 
     /// Whether a SotW client cannot be told that something is gone: it finds out by what names it no more.

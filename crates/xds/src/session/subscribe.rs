@@ -7,7 +7,8 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 use super::carriers::Left;
-use super::channel::{Channel, Known};
+use super::channel::Channel;
+use super::known::Known;
 use super::{Activation, Session, Violation};
 use crate::fleet::Fleet;
 use crate::names::{EVERYTHING, is_collection};
@@ -140,7 +141,7 @@ impl Session {
                 channel.listed.bytes += name.len();
                 self.name_bytes += name.len();
             }
-            let known = self.channel(type_url).known.entry(Arc::clone(&shared)).or_insert(new);
+            let known = self.channel(type_url).known.get_or_insert(&shared, new);
             if known.sent == new.sent && !warms {
                 listed.insert(&**name);
             }
@@ -166,10 +167,8 @@ impl Session {
             return;
         }
         let Channel { carriers, known, .. } = self.channel(type_url);
-        if let Some(known) = known.get_mut(name) {
-            // what another stream has not answered yet is nothing to wait for
-            known.flying = None;
-        }
+        // what another stream has not answered yet is nothing to wait for
+        known.edit(name, |known| known.flying = None);
         let before = carriers.bytes;
         carriers.ask(stream, name);
         let more = carriers.bytes - before;
@@ -230,9 +229,7 @@ impl Session {
             if !channel.has(&name) || see.target(type_url, &name).is_some() {
                 channel.force.insert(Arc::clone(&name));
             }
-            if let Some(known) = channel.known.get_mut(&name) {
-                known.sent = Some(Version::UNSURE.mark());
-            }
+            channel.known.edit(&name, |known| known.sent = Some(Version::UNSURE.mark()));
             channel.dirty.insert(Arc::clone(&name));
             uncured.insert(name);
         }
@@ -378,7 +375,7 @@ impl Session {
         self.waits.retain(|need, _| need.type_url != TypeUrl::VirtualHost || !inside(&need.name));
         hosts.suspects.retain(|host, _| !inside(host));
         hosts.unsure.retain(|host| !inside(host));
-        hosts.known.retain(|host, _| !inside(host));
+        hosts.known.retain(|host| !inside(host));
         hosts.dirty.retain(|host| !inside(host));
         hosts.force.retain(|host| !inside(host));
         hosts.kept.retain(|host| !inside(host));
@@ -467,7 +464,7 @@ impl Session {
         channel.compare = false;
         let Channel { known, names: asked, dirty, .. } = channel;
         let mut names: Vec<Arc<str>> = known.keys().cloned().collect();
-        let nothing_of = asked.iter().filter(|name| !known.contains_key(*name)).cloned();
+        let nothing_of = asked.iter().filter(|name| !known.contains_key(name)).cloned();
         match type_url {
             TypeUrl::Cluster => names.extend(nothing_of),
             // of these there is nothing to compare
@@ -497,7 +494,7 @@ impl Session {
             hosts.into_iter().for_each(|host| self.compare_name(fleet, &TypeUrl::VirtualHost, host, now));
         }
         let target = self.see(fleet).target(type_url, &name).cloned();
-        let known = self.channel(type_url).known.get(&name).copied().unwrap_or_default();
+        let known = self.channel(type_url).known.get(&name).unwrap_or_default();
         match target {
             Some(item) if known.sent == Some(item.version().mark()) => {
                 if *type_url == TypeUrl::Listener && known.flying.is_none() {

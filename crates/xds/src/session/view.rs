@@ -90,7 +90,7 @@ impl Session {
     }
 
     fn holding(&self, fleet: &Fleet, type_url: &TypeUrl, channel: &Channel, name: &Arc<str>) -> Holding {
-        let (snapshot, known) = (self.see(fleet), channel.known.get(name).copied().unwrap_or_default());
+        let (snapshot, known) = (self.see(fleet), channel.known.get(name).unwrap_or_default());
         let current = snapshot.current(type_url, name);
         let remembered = [current, snapshot.accepted(type_url, name), snapshot.previous(type_url, name)];
         let version = |mark| remembered.iter().flatten().map(|item| item.version()).find(|v| Some(v.mark()) == mark);

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
-use super::channel::{Flight, Known};
+use super::channel::Flight;
 use super::cold::Cold;
+use super::known::Known;
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::{Item, Look};
@@ -31,7 +32,7 @@ impl Session {
         // an acknowledgement on a stream for clusters alone does not say that it was ever ready
         let may_warm = self.clusters.came_warming && item.resource.apart;
         let ready = |known: &Known| known.acked.is_some() && (self.aggregated || known.confirmed != 0) && !may_warm;
-        if sent && (known.is_some_and(ready) || self.clusters.cold.contains(name)) {
+        if sent && (known.as_ref().is_some_and(ready) || self.clusters.cold.contains(name)) {
             return;
         }
         // removed and published again while it was on its way: it was sent all the same
@@ -113,7 +114,7 @@ impl Session {
         let has = |known: &Known| known.flying.is_none() && known.acked == Some(item.version().mark());
         if self.resumed
             && !self.clusters.cold.contains(set)
-            && self.is(&TypeUrl::Cluster, |clusters| clusters.known.get(set).is_some_and(has))
+            && self.is(&TypeUrl::Cluster, |clusters| clusters.known.get(set).as_ref().is_some_and(has))
         {
             self.may_be_warming(fleet, &item, now);
         }
@@ -160,9 +161,9 @@ impl Session {
     /// the version that was sent or the one before.
     pub(super) fn warm_if_witnessed(&mut self, fleet: &mut Fleet, name: &Arc<str>) {
         let asked = |cold: &Cold| cold.subscribed.is_some() && (self.aggregated || cold.taken);
-        let witnessed = |cold: &&Cold| cold.acked && (asked(cold) || cold.had) && !lacks_witness(&cold.item);
+        let witnessed = |cold: &Cold| cold.acked && (asked(cold) || cold.had) && !lacks_witness(&cold.item);
         let Some(cold) = self.clusters.cold.get(name).filter(witnessed) else { return };
-        let (item, proven) = (Arc::clone(&cold.item), asked(cold) && !(cold.ambiguous && self.aggregated));
+        let (item, proven) = (Arc::clone(&cold.item), asked(&cold) && !(cold.ambiguous && self.aggregated));
         let mut secrets = item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
         let lacking = secrets.find(|Need { type_url, name }| !self.is(type_url, |secrets| secrets.holds(name)));
         let lacking: Vec<Arc<str>> = lacking.map(|secret| Arc::clone(&secret.name)).into_iter().collect();
@@ -174,10 +175,10 @@ impl Session {
         self.clusters.cold.remove(name);
         let clusters = self.channel(&TypeUrl::Cluster);
         clusters.witness(name, Nonce::MAX);
-        if let Some(known) = clusters.known.get_mut(name) {
+        clusters.known.edit(name, |known| {
             let before = known.acked.unwrap_or(Version::FOREIGN.mark());
             known.acked = Some(if proven { item.version().mark() } else { before });
-        }
+        });
         if proven {
             self.clusters.heard_of(&item);
             fleet.accept(&item);

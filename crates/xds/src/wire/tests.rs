@@ -22,7 +22,7 @@ fn a_response_in_pieces_is_the_message() {
         stream: 0,
         type_url: TypeUrl::Cluster,
         nonce: Nonce::new(12).expect("not 0"),
-        puts,
+        puts: puts.into(),
         removed: vec!["gone".into()],
         manner: Manner::News,
         with_ttl: false,

@@ -71,7 +71,7 @@ impl Sent {
         let names = response.puts.iter().map(|item| key(item.name())).collect();
         self.responses.insert(response.nonce.to_string(), (now, names));
         let mut again = Vec::new();
-        for item in &response.puts {
+        for item in &*response.puts {
             let (key, version) = (key(item.name()), item.version());
             // EDS follows every CDS, changed or not (R1)
             let due = *kind == TypeUrl::Endpoints || withheld.contains(&key);

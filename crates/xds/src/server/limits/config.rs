@@ -26,7 +26,8 @@ const fn cost_of_connection(buffer: u64) -> u64 {
     CONNECTION_COSTS + buffer / 2 * 3
 }
 
-/// Bytes that a name costs that a client has asked for or has been sent (measured: 235 to 270 bytes).
+/// Bytes that a name costs at most that a client has asked for or has been sent (measured: 235 to 270 bytes where each has a state of its own,
+/// some bytes where they came together and are shared).
 const NAME_COSTS: u64 = 320;
 
 /// However little memory there is: places for some proxies, and the names of a small configuration for each.

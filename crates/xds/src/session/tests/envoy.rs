@@ -264,7 +264,7 @@ impl Envoy {
     fn take_clusters(&mut self, response: &Response) -> Option<String> {
         let picky = self.picky;
         let mut refused = Vec::new();
-        for item in &response.puts {
+        for item in &*response.puts {
             let (name, resource) = (Arc::clone(item.name()), Arc::clone(&item.resource));
             if is_bad(picky, &resource) {
                 refused.push(name.to_string());
@@ -383,7 +383,7 @@ impl Envoy {
     fn take_listeners(&mut self, response: &Response) -> Option<String> {
         let picky = self.picky;
         let mut refused = Vec::new();
-        for item in &response.puts {
+        for item in &*response.puts {
             if is_bad(picky, &item.resource) {
                 refused.push(item.name().to_string());
                 continue;
@@ -442,7 +442,7 @@ impl Envoy {
         if response.puts.iter().any(|item| is_bad(picky, &item.resource) || is_rotten(&item.resource)) {
             return Some("Only unique values for domains are permitted".to_owned());
         }
-        for item in &response.puts {
+        for item in &*response.puts {
             let parent = route_configuration_of(item.name()).unwrap_or_default();
             if self.routes.contains_key(parent) {
                 let held = Held { resource: Arc::clone(&item.resource), listed: item.version() };

@@ -169,7 +169,9 @@ impl Link {
         let mut response = self.streams.get_mut(&id)?.to_client.pop_front()?;
         let shown = response.clone();
         response.stream = id;
-        response.puts.iter_mut().for_each(|item| spoil(item, self.picky));
+        let mut puts = response.puts.to_vec();
+        puts.iter_mut().for_each(|item| spoil(item, self.picky));
+        response.puts = puts.into();
         match response.whole.clone() {
             None => envoy.receive(&response),
             Some(whole) => {
@@ -195,8 +197,7 @@ impl Link {
         let held = envoy.holds(&response.type_url);
         let listed: BTreeSet<Arc<str>> = all.iter().map(|item| Arc::clone(item.name())).collect();
         response.removed = held.keys().filter(|name| !listed.contains(*name)).cloned().collect();
-        response.puts = all;
-        response.puts.retain(|item| held.get(item.name()) != Some(&Some(item.version())));
+        response.puts = all.into_iter().filter(|item| held.get(item.name()) != Some(&Some(item.version()))).collect();
         response
     }
 }

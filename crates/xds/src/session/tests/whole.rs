@@ -101,7 +101,7 @@ impl Whole {
         for response in &responses {
             self.wants.entry(response.type_url.as_str().to_owned()).or_default().latest = Some(response.nonce);
             let resources = response.resources().to_vec();
-            shown.push(show(&Response { puts: resources, removed: Vec::new(), ..response.clone() }));
+            shown.push(show(&Response { puts: resources.into(), removed: Vec::new(), ..response.clone() }));
         }
         self.open.extend(responses);
         shown.join(" | ")
