@@ -67,7 +67,10 @@ impl Listing {
 
 /// What clients of a fleet share, as long as one of them has it.
 #[derive(Default)]
-pub(crate) struct Listings(BTreeMap<TypeUrl, (Weak<Listing>, Option<Weak<[Arc<Item>]>>)>);
+pub(crate) struct Listings(BTreeMap<TypeUrl, Shared>);
+
+/// The latest list of a kind, and the latest items that were sent together.
+type Shared = (Weak<Listing>, Option<Weak<[Arc<Item>]>>);
 
 impl Listings {
     /// The list for a response with these items, and the items as they are shared; no list for a few.

@@ -102,10 +102,9 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     };
     // dropped last, so that nothing which the library spawns outlives the connection, whatever ends it
     let spawned = TaskOwner::new();
-    let streams = spawned.executor();
-    let http2 = builder(&streams, gate.limits());
+    let (streams, limits) = (spawned.executor(), *gate.limits());
     let ending = watch::Sender::new(false);
-    let watch = Arc::new(Watch::new(&shared, gate.limits().taken));
+    let watch = Arc::new(Watch::new(&shared, limits.taken));
     let origin = Arc::new(Origin {
         shared,
         gate,
@@ -124,7 +123,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
     let io = TokioIo::new(Calm::new(io, Arc::clone(&account)));
-    let mut connection = pin!(http2.serve_connection(io, service));
+    let mut connection = pin!(builder(&streams, &limits).serve_connection(io, service));
     let mut running = Running {
         connection: connection.as_mut(),
         new: streams,
