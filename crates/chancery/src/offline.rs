@@ -13,7 +13,7 @@ use envoy::{StaticOptions, StaticParts};
 use ir::{EndpointSetName, Endpoints, FleetName, RawName, TcpProxy, VirtualHost};
 use provider::file::{Input, Links, Texts};
 use serde_json::{Map, Value, json};
-use translator::{ClosedAddresses, InFleet, Options, Outputs, OwnPlaces, Translator};
+use translator::{ClosedAddresses, InFleet, Options, Outputs, OwnPlaces, RouteBudget, Translator};
 use xds::{Change, FleetUpdate};
 
 use crate::cli::PermissionArgs;
@@ -51,6 +51,8 @@ impl Offline {
             unsupported_policies: permissions.unsupported_policies(),
             powers: permissions.powers(),
             read_raw: envoy::read_raw,
+            // What is right for a Chancery with plenty of memory: that of another machine is not known.
+            route_budget: RouteBudget::default(),
         };
         let mut translator = Translator::new(options);
         let link_local = permissions.allow_link_local;

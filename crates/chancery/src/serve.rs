@@ -350,6 +350,7 @@ fn translator(places: &OwnPlaces, sources: &Sources, args: &RunArgs) -> Translat
         unsupported_policies: args.permissions.unsupported_policies(),
         powers: args.permissions.powers(),
         read_raw: envoy::read_raw,
+        route_budget: args.xds_bounds.route_budget(),
     });
     if of_cluster {
         translator.store().0.expect(Source::Kubernetes);

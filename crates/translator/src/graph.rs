@@ -4,6 +4,7 @@
 //! first transform reads a raw Gateway, Service or Namespace.
 
 mod backend;
+mod budget;
 mod closing;
 mod delivery;
 mod gateway;

@@ -15,7 +15,7 @@ use ir::FleetName;
 use ir::route::{Action, PathMatch, ValueMatch};
 
 pub(crate) use self::attach::Verdict;
-use self::attach::{Attachment, attach};
+use self::attach::{Attachment, Taken, attach};
 pub(crate) use self::compile::{Answers, fail};
 use self::compile::{Flavour, compile};
 pub(crate) use self::filter::check_token;
@@ -28,6 +28,7 @@ use crate::hostname::Hostname;
 use crate::key::{Age, BackendKey, ClusterTarget, Place, Rank, Transport};
 use crate::listener::{Owner, Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
+use crate::route_budget::{Admission, CLUSTER};
 
 /// What a route asks of the tables. Plain maps implement it too, for tests.
 pub(crate) trait Lookup: Grants {
@@ -174,6 +175,8 @@ pub(crate) struct AttachedListener {
 pub(crate) struct Entry {
     pub(crate) rank: Rank,
     pub(crate) place: Place,
+    /// Entries as which it counts on one listener under one host name ([`crate::route_budget::weight`]).
+    pub(crate) weight: u32,
     pub(crate) route: Arc<ir::Route>,
 }
 
@@ -181,6 +184,13 @@ impl RouteOutcome {
     /// Everything there is to say.
     pub(crate) fn problems(&self) -> &[Arc<Problem>] {
         self.faults.as_deref().map_or(&[], |faults| &faults.problems)
+    }
+
+    /// No parent takes it that would.
+    fn refuse(&mut self, refusal: &Refusal) {
+        for parent in self.parents.iter_mut().filter(|parent| parent.verdict == Verdict::Accepted) {
+            parent.verdict = Verdict::Refused(Box::new(refusal.clone()));
+        }
     }
 
     /// The first reference that leads nowhere.
@@ -207,9 +217,15 @@ impl RouteOutcome {
     }
 }
 
-/// What follows from a route; reads only what its references lead to.
-pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &RouteObject) -> RouteOutcome {
+/// What follows from a route, and how many entries it makes where it is attached; reads only what its references lead to.
+pub(crate) fn evaluate(
+    lookup: &mut impl Lookup,
+    key: &ObjectKey,
+    route: &RouteObject,
+    admission: Admission,
+) -> (RouteOutcome, u32) {
     let mut problems = Vec::new();
+    let mut entries = 0;
     let attachment = attach(lookup, key, route, &mut problems);
     let mut outcome = RouteOutcome {
         route: route.clone(),
@@ -234,40 +250,82 @@ pub(crate) fn evaluate(lookup: &mut impl Lookup, key: &ObjectKey, route: &RouteO
         faults.bad_reference = bad_reference;
         faults.unusable = rules.unusable.clone();
         if let Some(unusable) = faults.unusable.as_ref().filter(|unusable| unusable.all) {
-            for parent in outcome.parents.iter_mut().filter(|parent| parent.verdict == Verdict::Accepted) {
-                parent.verdict = Verdict::Refused(Box::new(Refusal::new(unusable.reason, unusable.text.clone())));
-            }
+            outcome.refuse(&Refusal::new(unusable.reason, unusable.text.clone()));
         }
-        let age = Age::from(route.meta().creation_timestamp());
-        outcome.attached = attachment.fleets.into_iter().map(|fleet| fill(fleet, &rules, &clusters, age)).collect();
+        let mut variants = Variants::new(&rules);
+        entries = variants.count(&attachment.fleets, &clusters);
+        if let Some(refusal) = admission.refusal(key.namespace(), entries) {
+            problems.push(Finding::error("spec", &*refusal.text));
+            outcome.refuse(&refusal);
+        }
+        if admission.admits(entries) {
+            let age = Age::from(route.meta().creation_timestamp());
+            let fleets = attachment.fleets.into_iter();
+            outcome.attached = fleets.map(|fleet| fill(fleet, &mut variants, &clusters, age)).collect();
+        }
     }
     faults.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
     outcome.faults = (faults != Faults::default()).then(|| Box::new(faults));
-    outcome
+    (outcome, entries)
 }
 
-/// Entries for each listener: made once, and once more per port where a redirect needs to know it.
+/// Entries of the rules, made once for all listeners that are to get the same: once more per port where a redirect needs to know it.
+struct Variants<'a> {
+    rules: &'a compile::Rules<'a>,
+    made: Vec<(Flavour, Arc<[Entry]>)>,
+}
+
+impl<'a> Variants<'a> {
+    fn new(rules: &'a compile::Rules<'a>) -> Self {
+        Self { rules, made: Vec::with_capacity(1) }
+    }
+
+    fn of(&mut self, listener: &Taken) -> Arc<[Entry]> {
+        let flavour = Flavour { port: listener.port.filter(|_| self.rules.redirects), passes_tls: listener.passes_tls };
+        if let Some((_, entries)) = self.made.iter().find(|(candidate, _)| *candidate == flavour) {
+            return Arc::clone(entries);
+        }
+        let entries = self.rules.entries(flavour);
+        self.made.push((flavour, Arc::clone(&entries)));
+        entries
+    }
+
+    /// Entries that a route makes on all its Gateways, clusters included. Those of one listener say how long they are; of others only the number
+    /// is looked at, so that the product is known before there is one.
+    fn count(&mut self, fleets: &[Attachment], clusters: &[ClusterTarget]) -> u32 {
+        let Some(first) = fleets.iter().flat_map(|fleet| &fleet.listeners).next() else { return 0 };
+        let of_rules = total(&self.of(first));
+        let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let of_fleet = |fleet: &Attachment| {
+            let places = fleet.listeners.iter().map(|listener| narrow(listener.hostnames.len()));
+            let places = places.fold(0, u32::saturating_add);
+            let of_clusters = narrow(clusters.len()).saturating_mul(CLUSTER);
+            places.saturating_mul(of_rules.max(1)).saturating_add(of_clusters)
+        };
+        fleets.iter().map(of_fleet).fold(0, u32::saturating_add)
+    }
+}
+
+/// Entries as which these count on one listener under one host name.
+fn total(entries: &[Entry]) -> u32 {
+    entries.iter().map(|entry| entry.weight).fold(0, u32::saturating_add)
+}
+
+/// Entries for each listener.
 fn fill(
     attachment: Attachment,
-    rules: &compile::Rules<'_>,
+    variants: &mut Variants<'_>,
     clusters: &[ClusterTarget],
     age: Age,
 ) -> Arc<AttachedRoute> {
-    let counted = !rules.unusable.as_ref().is_some_and(|unusable| unusable.all);
-    let mut made: Vec<(Flavour, Arc<[Entry]>)> = Vec::with_capacity(1);
+    let counted = !variants.rules.unusable.as_ref().is_some_and(|unusable| unusable.all);
     let mut clusters = clusters.to_vec();
     // Whom a listener asks its routes need as well as their backends.
     clusters.extend(attachment.listeners.iter().flat_map(|listener| listener.asked.iter().cloned()));
     clusters.sort_unstable();
     clusters.dedup();
     let listeners = attachment.listeners.into_iter().map(|listener| {
-        let flavour = Flavour { port: listener.port.filter(|_| rules.redirects), passes_tls: listener.passes_tls };
-        let found = made.iter().find(|(candidate, _)| *candidate == flavour).map(|(_, entries)| entries.clone());
-        let entries = found.unwrap_or_else(|| {
-            let entries = rules.entries(flavour);
-            made.push((flavour, entries.clone()));
-            entries
-        });
+        let entries = variants.of(&listener);
         AttachedListener { listener: listener.id, counted, hostnames: listener.hostnames, entries }
     });
     let listeners = listeners.collect();

@@ -362,6 +362,15 @@ pub(crate) struct Seniority {
     pub(crate) object: ObjectKey,
 }
 
+impl Stable for Seniority {
+    fn stable(&self, hasher: &mut StableHasher) {
+        hasher.number(u64::from(self.age.0));
+        hasher.bytes(self.object.kind_name().as_bytes());
+        hasher.bytes(self.object.namespace().as_bytes());
+        hasher.bytes(self.object.name().as_bytes());
+    }
+}
+
 /// The connections of a listener under one server name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamKey {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `gateway_class`, `gateway`, `listener` | what is ours; listeners, conflicts, chains, certificates |
 //! | `http_route` | attachment, matches, filters, backends: route entries per listener |
+//! | `route_budget` | how many route entries a route, and the routes of a namespace, may make |
 //! | `reference` | whether one object may name another: the one place |
 //! | `backend`, `secret`, `envoy_proxy`, `backend_tls_policy`, `backend_traffic_policy`, `x_backend_traffic_policy`, `session` | what references lead to |
 //! | `x_telemetry_policy` | what Gateways record of requests, and who gets it |
@@ -49,6 +50,7 @@ mod output;
 mod raw;
 mod reference;
 mod regex;
+mod route_budget;
 mod secret;
 mod session;
 mod status;
@@ -79,6 +81,7 @@ pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 pub use crate::output::Outputs;
 pub use crate::regex::MAX_PROGRAM_SIZE;
+pub use crate::route_budget::RouteBudget;
 pub use crate::status::rejected::Rejection;
 pub use crate::stream::DISCARD;
 pub use crate::virtual_host::chain_of;
@@ -98,6 +101,8 @@ pub struct Options {
     pub powers: Powers,
     /// Reads resources of Envoy's that users wrote. It is handed in, so that nothing here reads a message of Envoy's.
     pub read_raw: ReadRaw,
+    /// Route entries that may be made.
+    pub route_budget: RouteBudget,
 }
 
 /// Treatment of policies that guard with fields which are not built.
@@ -118,6 +123,7 @@ impl Default for Options {
             unsupported_policies: None,
             powers: Powers::default(),
             read_raw: |_, _, _| RawReading::default(),
+            route_budget: RouteBudget::default(),
         }
     }
 }

@@ -12,7 +12,7 @@ use store::{Batch, Change, Origin, Source};
 
 use crate::key::InFleet;
 use crate::virtual_host::{is_dotted, separate_name};
-use crate::{Options, Translator};
+use crate::{Options, RouteBudget, Translator};
 
 /// A translator with short ways to write and read.
 pub(crate) struct World {
@@ -143,6 +143,12 @@ impl World {
     /// File mode with proxies.
     pub(crate) fn new() -> Self {
         Self { translator: Translator::new(Options { file_mode: true, ..Options::default() }) }
+    }
+
+    /// The same, where the routes of a namespace may make so many entries.
+    pub(crate) fn within(entries: u32) -> Self {
+        let route_budget = RouteBudget::of_namespace(entries);
+        Self { translator: Translator::new(Options { file_mode: true, route_budget, ..Options::default() }) }
     }
 
     /// The same in a cluster.

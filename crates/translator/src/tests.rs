@@ -3,6 +3,7 @@
 mod addresses;
 mod attachment;
 mod backends;
+mod budget;
 mod delivery;
 mod grpc;
 mod guards;

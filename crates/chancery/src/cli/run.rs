@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use translator::RouteBudget;
 use xds::Cleartext;
 use xds::load::LoadReports;
 
@@ -143,7 +144,7 @@ pub(crate) enum WorkloadLabels {
     Bootstrap,
 }
 
-/// Bounds of what the clients of `--xds-listen` and of the sockets of proxies take together.
+/// Bounds of what the clients of `--xds-listen` and of the sockets of proxies take together, and authors of routes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct XdsBounds {
     /// Connections of xDS clients at a time, to `--xds-listen` and to the sockets of proxies [default: 16384, or fewer where memory is short:
@@ -155,17 +156,30 @@ pub(crate) struct XdsBounds {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) xds_max_share: Option<u32>,
     /// Memory that Chancery may use, such as `1Gi` [default: the limit of its control group, else the memory of the machine]: what xDS
-    /// clients may take follows from it
+    /// clients may take follows from it, and `--max-route-entries`
     #[arg(long, value_name = "SIZE", value_parser = memory::size)]
     pub(crate) memory_limit: Option<u64>,
+    /// Route entries that the routes of one namespace may make on all Gateways together; one route may make a quarter of them. A match is an
+    /// entry on each listener and under each host name [default: one for each 2 KiB of memory, 65536 to 524288]. Routes beyond are not
+    /// attached, the youngest first
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1024..=1_000_000_000))]
+    pub(crate) max_route_entries: Option<u32>,
 }
 
 impl XdsBounds {
+    /// Computes the budget of routes.
+    pub(crate) fn route_budget(&self) -> RouteBudget {
+        self.max_route_entries.map_or_else(|| RouteBudget::within(self.memory()), RouteBudget::of_namespace)
+    }
+
+    fn memory(&self) -> u64 {
+        self.memory_limit.unwrap_or_else(memory::available)
+    }
+
     /// Computes the limits of clients.
     pub(crate) fn limits(&self) -> xds::Limits {
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-        let memory = self.memory_limit.unwrap_or_else(memory::available);
-        let mut limits = xds::Limits::default().within(memory);
+        let mut limits = xds::Limits::default().within(self.memory());
         if let Some(places) = self.xds_max_connections {
             limits = limits.with_places(count(places));
         }

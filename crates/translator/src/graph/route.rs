@@ -8,6 +8,7 @@ use ir::route::MaybeFilters;
 use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
 use store::{ClusterState, FactKey};
 
+use super::budget::{self, Draft};
 use super::{Backends, Base, Closings, Gateways, Policies};
 use crate::PieceKey;
 use crate::backend_traffic_policy::PolicyTarget;
@@ -16,11 +17,12 @@ use crate::gating::{self, Effective};
 use crate::hostname::Hostname;
 use crate::http_route::{self, AttachedRoute, RouteOutcome};
 use crate::key::{
-    AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, ProblemKey, StreamKey, VirtualHostKey, route_name,
+    Age, AttachmentKey, Bucket, EntryKey, InFleet, ListenerKey, ProblemKey, StreamKey, VirtualHostKey, route_name,
 };
 use crate::listener::ChainKey;
 use crate::lookup::{GateTables, PieceTables, Reader, RouteTables, StreamTables};
 use crate::output::{HostIndexes, HostTables};
+use crate::route_budget::{Admission, RouteBudget};
 use crate::stream::{self, Datagrams};
 use crate::virtual_host;
 
@@ -53,9 +55,7 @@ pub(super) fn routes(
 ) -> Routes {
     let Base { inputs, grants, namespaces, own, .. } = *base;
     let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
-    let outcomes = g.map("route", inputs.routes, move |cx, key, route| {
-        Arc::new(http_route::evaluate(&mut Reader { cx, tables }, key, route))
-    });
+    let outcomes = outcomes(g, tables, base.options.route_budget);
     let refusals = g.index("refusal_by_route", inputs.route_refusals, |fact: &FactKey, _| {
         let route = fact.name.split_once('~').map(|(route, _)| route);
         let namespace = route.and_then(|route| route.rsplit('/').nth(1));
@@ -112,6 +112,27 @@ pub(super) fn routes(
         [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
     });
     Routes { outcomes, effective, refused, attached, pieces, hosts, hosts_of, configurations, streams }
+}
+
+/// Routes, of which those that are beyond the budget are attached nowhere.
+fn outcomes(g: &mut Graph, tables: RouteTables, budget: RouteBudget) -> Table<ObjectKey, Arc<RouteOutcome>> {
+    let routes = tables.inputs.routes;
+    let small = Draft::SMALL.min(budget.route());
+    let drafts = g.map("route_draft", routes, move |cx, key, route| {
+        let (outcome, entries) = http_route::evaluate(&mut Reader { cx, tables }, key, route, Admission::AtMost(small));
+        let outcome = (entries <= small).then(|| Arc::new(outcome));
+        Draft { age: Age::from(route.meta().creation_timestamp()), entries, outcome }
+    });
+    let budgets = budget::budgets(g, drafts, budget);
+    g.derive("route", drafts, move |cx, key, draft| {
+        let admission = budgets.admission(cx, key, draft);
+        if let (Some(outcome), true) = (&draft.outcome, admission.admits(draft.entries)) {
+            return Some((key.clone(), Arc::clone(outcome)));
+        }
+        let route = cx.get(routes, key)?;
+        let (outcome, _) = http_route::evaluate(&mut Reader { cx, tables }, key, route, admission);
+        Some((key.clone(), Arc::new(outcome)))
+    })
 }
 
 type EntryTable = Table<EntryKey, Arc<Route>>;

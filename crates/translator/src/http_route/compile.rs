@@ -21,6 +21,7 @@ use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
 use crate::key::{BackendKey, Place, Rank, route_name};
+use crate::route_budget;
 use crate::session::Persistence;
 
 /// By what the entries of one listener differ from those of another.
@@ -308,10 +309,10 @@ impl Rules<'_> {
     /// The entries in the order of the route.
     pub(super) fn entries(&self, flavour: Flavour) -> Arc<[Entry]> {
         let entries = self.rules.iter().flat_map(|rule| {
-            rule.matches.iter().map(move |(number, rank, matched)| Entry {
-                rank: *rank,
-                place: Place { rule: rule.number, matched: *number },
-                route: Arc::new(rule.entry(matched, flavour)),
+            rule.matches.iter().map(move |(number, rank, matched)| {
+                let place = Place { rule: rule.number, matched: *number };
+                let route = rule.entry(matched, flavour);
+                Entry { rank: *rank, place, weight: route_budget::weight(&route), route: Arc::new(route) }
             })
         });
         entries.collect()

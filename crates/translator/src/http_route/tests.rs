@@ -14,6 +14,7 @@ use crate::hostname::Hostname;
 use crate::key::{BackendKey, ClusterTarget, Transport};
 use crate::listener::{Namespaces, Owner, RouteScope, ScopeListener};
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason};
+use crate::route_budget::Admission;
 use crate::testing::object;
 
 /// Plain maps in place of the graph's tables.
@@ -103,7 +104,7 @@ fn outcome(rules: Value) -> RouteOutcome {
         panic!("a route")
     };
     let key = route.meta.key.clone();
-    evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route))
+    evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route), Admission::AtMost(u32::MAX)).0
 }
 
 /// The routes of the first listener.
@@ -302,7 +303,8 @@ fn a_route_without_rules_or_matches_takes_every_path() {
     let Object::HttpRoute(route) = object(Kind::HttpRoute, "r", json!({"parentRefs": [{"name": "web"}]})) else {
         panic!("a route")
     };
-    let bare = evaluate(&mut maps(), &route.meta.key.clone(), &RouteObject::HttpRoute(route));
+    let key = route.meta.key.clone();
+    let (bare, _) = evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route), Admission::AtMost(u32::MAX));
     let bare_routes = routes(&bare);
     assert_eq!(bare_routes[0].matches.path, PathMatch::Prefix("/".into()));
     assert!(matches!(&bare_routes[0].action, Action::Respond(respond) if respond.status == 500));

@@ -1,0 +1,124 @@
+//! Budget of route entries: how many a route and the routes of a namespace may make, so that products of objects which are each small stay bounded.
+//!
+//! An entry is a match of a rule on one listener under one host name. A route of 18 KB with 120 matches and 16 host names makes 3.9 million of
+//! them on 2,048 listeners. What is beyond the budget is not attached, the youngest first; routes of other namespaces do not notice.
+
+use std::io;
+
+use ir::Route;
+
+use crate::listener::Refusal;
+
+/// Route entries that may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteBudget {
+    /// By the routes of one namespace together, on all Gateways.
+    pub(crate) namespace: u32,
+}
+
+impl RouteBudget {
+    /// Bytes of memory for each entry of a namespace: an entry takes up to [`UNIT`] bytes, and a quarter of the memory is for one namespace.
+    const BYTES: u64 = 4 * UNIT as u64;
+    /// Entries of a namespace where memory is plenty, which they would take 256 MiB of: 1 GiB / [`Self::BYTES`]. An Envoy takes some 6 KB for each
+    /// entry, 3 GB for all of these. 50,000 routes with one backend each and 3 matches on 2 listeners make 450,000.
+    const MOST: u32 = 512 << 10;
+    /// Entries of a namespace where memory is short: 32 MiB. A route may then make 16,384: 128 matches on 64 listeners are 8,192.
+    const LEAST: u32 = 64 << 10;
+    /// The share of one route in the budget of its namespace. A quarter of [`Self::MOST`] is 131,072: 128 matches (the API's bound) on the
+    /// 64 listeners of a Gateway are 8,192, and under each of 15 host names 122,880.
+    const SHARE: u32 = 4;
+
+    /// A budget in numbers: entries that the routes of a namespace may make.
+    #[must_use]
+    pub fn of_namespace(entries: u32) -> Self {
+        Self { namespace: entries }
+    }
+
+    /// The budget where the process may use this many bytes of memory.
+    #[must_use]
+    pub fn within(memory: u64) -> Self {
+        let entries = u32::try_from(memory / Self::BYTES).unwrap_or(u32::MAX);
+        Self { namespace: entries.clamp(Self::LEAST, Self::MOST) }
+    }
+
+    /// Entries that one route may make.
+    pub(crate) fn route(self) -> u32 {
+        (self.namespace / Self::SHARE).max(1)
+    }
+}
+
+impl Default for RouteBudget {
+    /// As where memory is plenty.
+    fn default() -> Self {
+        Self { namespace: Self::MOST }
+    }
+}
+
+/// Bytes of one entry. Measured on a release build: 265 of an entry whose text has 200, and 128 KB of one with 64 KB of headers, as the text is
+/// encoded for each listener and host name.
+const UNIT: usize = 512;
+
+/// Entries as which a cluster counts that a route needs on a Gateway: 1.4 KB without endpoints (measured), and most are shared by routes.
+pub(crate) const CLUSTER: u32 = 3;
+
+/// Entries as which a match counts on one listener under one host name: one for each [`UNIT`] bytes of its text.
+pub(crate) fn weight(route: &Route) -> u32 {
+    let mut text = Length(0);
+    // Nothing in it can fail to be written; what was counted until then counts.
+    let _ = serde_json::to_writer(&mut text, route);
+    u32::try_from(text.0 / UNIT).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Entries of a route that may be attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// At most so many: else it makes none, and nothing is said.
+    AtMost(u32),
+    /// None, as the route makes more than one may.
+    Refused(RouteBudget),
+    /// None, as older routes of its namespace have left too few.
+    Crowded(RouteBudget),
+}
+
+impl Admission {
+    /// True if a route that makes so many entries is attached.
+    pub(crate) fn admits(self, entries: u32) -> bool {
+        matches!(self, Self::AtMost(most) if entries <= most)
+    }
+
+    /// The reason why a route of a namespace that makes so many entries is not attached, where that is to be said.
+    pub(crate) fn refusal(self, namespace: &str, entries: u32) -> Option<Refusal> {
+        let text = match self {
+            Self::AtMost(_) => return None,
+            Self::Refused(budget) => format!(
+                "the route is not attached: it makes {entries} route entries (matches x host names x listeners, more for long filters), and one \
+                 route may make {}; {REMEDY}",
+                budget.route()
+            ),
+            Self::Crowded(budget) => format!(
+                "the route is not attached: it makes {entries} route entries (matches x host names x listeners, more for long filters), and older \
+                 routes leave fewer of the {} that those of namespace {namespace} may make together; remove some, or {REMEDY}",
+                budget.namespace
+            ),
+        };
+        Some(Refusal::new("TooManyRouteEntries", text))
+    }
+}
+
+/// Words that say what to do.
+const REMEDY: &str =
+    "name listeners by sectionName, or write fewer matches or host names (the operator's bound is --max-route-entries)";
