@@ -18,9 +18,12 @@ use crate::key::{AttachmentKey, InFleet, route_name, route_named};
 use crate::output::Outputs;
 use crate::virtual_host::chain_of;
 
-/// Changes of routes that can still be blamed. A refusal follows its publication within seconds; a form is about 1 KB, so this is
-/// 4 MB at most.
+/// Changes of routes that can still be blamed. A refusal follows its publication within seconds; a form is about 1 KB and a light one
+/// 4 KB at most, so this is 16 MB at most, and one form of each route that is heavier: less than the routes themselves.
 const REMEMBERED: usize = 4_096;
+
+/// Heaviest form, in route entries of 512 bytes, of which several are remembered for one route.
+const LIGHT: u32 = 8;
 
 /// A published change of a route.
 struct Published {
@@ -28,6 +31,8 @@ struct Published {
     /// None: the route was new.
     before: Option<Arc<AttachedRoute>>,
     revision: u64,
+    /// The form before is not a light one.
+    is_heavy: bool,
 }
 
 /// The last changes, and refusals that nobody could be blamed for.
@@ -57,12 +62,28 @@ impl Blame {
             };
             let is_known = |other: &Published| other.revision == revision && other.key == key;
             if revision == self.revision || !self.recent.iter().any(is_known) {
-                self.recent.push_back(Published { key, before, revision });
+                let is_heavy = before.as_ref().is_some_and(|form| form.weight() > LIGHT);
+                self.recent.push_back(Published { key, before, revision, is_heavy });
             }
         }
         self.waiting.retain(|fleet, _| waits(fleet));
         let surplus = self.recent.len().saturating_sub(REMEMBERED);
         self.recent.drain(..surplus);
+    }
+
+    /// Forgets heavy forms that came before the present one of these routes, or of which the route is gone: only the last change of a route is ever
+    /// blamed. Called before the changes are noted.
+    pub(crate) fn outdated(&mut self, changed: &BTreeSet<&AttachmentKey>, gone: &BTreeSet<&AttachmentKey>) {
+        let waiting = &self.waiting;
+        self.recent.retain(|one| {
+            let is_waiting = || waiting.get(&one.key.fleet) == Some(&one.revision);
+            !one.is_heavy || !(gone.contains(&one.key) || (changed.contains(&one.key) && !is_waiting()))
+        });
+    }
+
+    /// Any form that is remembered is heavy.
+    pub(crate) fn has_heavy(&self) -> bool {
+        self.recent.iter().any(|one| one.is_heavy)
     }
 
     /// Turns refusals of resources into refusals of forms of routes. One that fits no recent change stays as it is, and becomes a

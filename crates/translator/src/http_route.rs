@@ -137,6 +137,18 @@ impl AttachedRoute {
         self.listeners.iter().any(|listener| listener.entries.iter().any(within))
     }
 
+    /// The memory that it takes, in entries: each listener takes less than one, and what listeners share is there once.
+    pub(crate) fn weight(&self) -> u32 {
+        let (mut sum, mut before) = (0_u32, None);
+        for listener in &self.listeners {
+            let own = u32::try_from(1 + listener.hostnames.len() / 16).unwrap_or(u32::MAX);
+            let is_shared = before.is_some_and(|before| Arc::ptr_eq(before, &listener.entries));
+            sum = sum.saturating_add(own).saturating_add(if is_shared { 0 } else { total(&listener.entries) });
+            before = Some(&listener.entries);
+        }
+        sum
+    }
+
     /// The regular expressions of its matches: what a proxy is most likely to refuse.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
         let entries = self.listeners.iter().flat_map(|listener| listener.entries.iter());

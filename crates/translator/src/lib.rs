@@ -210,6 +210,17 @@ impl Translator {
             .changes(self.outputs.effective)
             .map(|change| (change.key.clone(), change.new.cloned()))
             .collect();
+        if !changes.is_empty() && self.blame.has_heavy() {
+            let (mut changed, mut gone) = (BTreeSet::new(), BTreeSet::new());
+            for (key, new) in &changes {
+                match new {
+                    None => drop(gone.insert(key)),
+                    Some(effective) if effective.refusal.is_none() => drop(changed.insert(key)),
+                    Some(_) => {}
+                }
+            }
+            self.blame.outdated(&changed, &gone);
+        }
         let (graph, served) = (&self.graph, self.own.served);
         let before = changes.iter().filter_map(|(key, new)| {
             // A form that takes the place of a refused one cannot itself be what is refused next.

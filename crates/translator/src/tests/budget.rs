@@ -1,6 +1,7 @@
 //! Products of objects that are each small: what is beyond the budget of route entries is not attached, and nothing else changes.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
 
 use api::{Kind, Object, ObjectKey};
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use store::Change;
 
 use crate::testing::{World, aged, gateway, object, service};
-use crate::RouteBudget;
+use crate::{AttachedRoute, RouteBudget};
 
 /// Why a route is not attached.
 const REASON: &str = "Accepted=False/TooManyRouteEntries";
@@ -196,6 +197,36 @@ fn an_edit_that_makes_as_many_entries_adds_nothing_up() {
     assert_eq!(runs(&world), before);
     world.apply([route("r7", 1, 1)]);
     assert_eq!(runs(&world), before + 2, "its piece, and the sum of its namespace");
+}
+
+#[test]
+fn old_forms_of_a_large_route_are_forgotten() {
+    let mut world = World::with([wide(64)]);
+    let mut forms: Vec<Weak<AttachedRoute>> = Vec::new();
+    let publish = |world: &mut World, forms: &mut Vec<Weak<AttachedRoute>>| {
+        let (graph, outputs) = (world.translator.graph(), world.translator.outputs());
+        forms.extend(graph.iter(outputs.effective).map(|(_, effective)| Arc::downgrade(&effective.form)));
+        world.translator.remember_served();
+        world.translator.settle();
+    };
+    for edit in 1..20 {
+        world.apply([route("r", 1, edit)]);
+        publish(&mut world, &mut forms);
+    }
+    let alive = |forms: &[Weak<AttachedRoute>]| forms.iter().filter(|form| form.strong_count() > 0).count();
+    assert!(alive(&forms) <= 2, "the present one and the one before, not {}", alive(&forms));
+    world.delete(Kind::HttpRoute, "default", "r");
+    publish(&mut world, &mut forms);
+    for number in 0..20 {
+        let name = format!("r{number}");
+        for edit in 1..3 {
+            world.apply([route(&name, 1, edit)]);
+            publish(&mut world, &mut forms);
+        }
+        world.delete(Kind::HttpRoute, "default", &name);
+        publish(&mut world, &mut forms);
+    }
+    assert!(alive(&forms) <= 2, "{} forms of routes that are gone", alive(&forms));
 }
 
 /// A change of a route, or of the Gateway.
