@@ -12,6 +12,7 @@
 //! | `streams` | a client of the xDS port, with and without a certificate |
 //! | `monitors` | a client of the health and admin ports, a page in a browser |
 //! | `files` | an author of files in a folder that is read: links, devices, costly files |
+//! | `products` | an author of objects that are each small, and whose product is large |
 //! | `mixed` | all of them at once, for a minute (`ATTACKS=full`: half an hour) |
 //! | `host` | another user of the machine: state folders, programs, full disks |
 
@@ -25,6 +26,7 @@ mod host;
 mod mixed;
 mod monitors;
 mod paths;
+mod products;
 mod raw;
 mod sockets;
 mod streams;
