@@ -16,6 +16,7 @@ use crate::resource::{Encoded, EncodedSet, Need, Versions, sorted_needs, type_ur
 mod addresses;
 mod fields;
 pub(crate) mod inline;
+mod opaque;
 mod powers;
 mod references;
 #[cfg(test)]
@@ -104,7 +105,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
     let claims = items.map(|name| message.view().items(name).iter().map(claims).collect()).unwrap_or_else(Vec::new);
     let parts = parts.into_iter().zip(claims).map(|(bytes, claims)| RawPart { claims, bytes }).collect();
     let slow = id.message == CLUSTER && is_slow(&message.view());
-    let (uses, addresses) = powers::of(message);
+    let powers::Deeds { uses, leads: addresses, sockets } = powers::of(message);
     RawResource {
         names: references::of(&id, message),
         bytes: rest.into(),
@@ -114,6 +115,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
         slow,
         uses,
         addresses,
+        sockets,
         endpoints: None,
         id,
     }

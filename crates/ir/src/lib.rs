@@ -17,6 +17,7 @@
 //! | [`raw`] | [`RawResource`]: what users wrote as Envoy has it |
 //! | [`tcp`] | [`TcpProxy`]: where connections go that are no HTTP |
 //! | [`address`] | [`ClosedAddresses`]: where nothing leads |
+//! | [`socket`] | paths of sockets to which nothing leads |
 //! | [`infra`] | [`Infra`]: the proxies themselves |
 
 pub mod address;
@@ -29,6 +30,7 @@ pub mod raw;
 pub mod route;
 pub mod runtime;
 pub mod secret;
+pub mod socket;
 pub mod tcp;
 
 pub use address::ClosedAddresses;

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::name::EndpointSetName;
 
 pub use power::{Power, PowerUse, Powers};
-pub use rules::{RawAddress, RawRules};
+pub use rules::{RawAddress, RawRules, RawSocket};
 
 mod power;
 mod rules;
@@ -63,6 +63,9 @@ pub struct RawResource {
     /// The addresses to which it leads: sorted, each once.
     #[serde(skip)]
     pub addresses: Vec<RawAddress>,
+    /// The sockets of the file system that it uses: sorted, each once.
+    #[serde(skip)]
+    pub sockets: Vec<RawSocket>,
 }
 
 /// An item of a resource that can be put together from several objects: a virtual host of a route configuration.

@@ -40,7 +40,7 @@ pub use check::Violation;
 pub use error::{Error, Path, Position, Reason, Step};
 pub use message::{Message, Unknown, View};
 pub use pool::{DESCRIPTORS, Pool};
-pub use walk::Part;
+pub use walk::{Part, Place};
 
 /// How deep a message or a JSON value may be nested, `Any`s counted in, one step for each field, item and key.
 /// protobuf's own decoders stop at 100 messages; a real Envoy bootstrap needs about 30 steps. The bound keeps the

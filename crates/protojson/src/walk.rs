@@ -1,6 +1,7 @@
 //! Everything that stands in a message: messages at any depth, what an `Any` or a `TypedStruct` holds included, and every text.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use prost_reflect::{DynamicMessage, MapKey, ReflectMessage as _, Value};
 use proto::google::protobuf::Any;
@@ -18,8 +19,44 @@ pub enum Part<'v> {
     Message(View<'v>),
     /// A text: of a field, a key, a `Struct`; or bytes, as far as they are text.
     Text(Cow<'v, str>),
-    /// Settings that cannot be looked into, by the name of their type: it is not known, they are not of it, or they are nested too deep.
+    /// Settings that cannot be looked into, by the name of their type: it is not known, they are not of it alone, or they are nested too deep.
     Opaque(String),
+    /// An `Any` with a `Struct`, a `Value` or a `ListValue`, by its full name: Envoy makes the message of it that it expects there, whichever that is.
+    Untyped(String),
+    /// A `TypedStruct`, by the full name of the type that it says. Envoy makes another message of it where something else says which it expects.
+    Typed(String),
+}
+
+/// Where a part stands.
+pub struct Place<'w>(&'w [Here<'w>]);
+
+impl Place<'_> {
+    /// Returns the way to it.
+    #[must_use]
+    pub fn path(&self) -> Path {
+        Path(self.0.iter().map(Here::step).collect())
+    }
+
+    /// Returns the fields that hold it by their full names, the innermost first.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .rev()
+            .filter_map(|step| if let Here::Field(field) = step { Some(field.full_name()) } else { None })
+    }
+
+    /// Returns the text under which it stands in its map.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        let step = self.0.iter().rev().find(|step| !matches!(step, Here::Value))?;
+        if let Here::Key(MapKey::String(key)) = step { Some(key) } else { None }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path().fmt(out)
+    }
 }
 
 /// Messages that hold others as a `Struct` with a type: Envoy makes the message of it.
@@ -27,7 +64,7 @@ const TYPED: [&str; 2] = ["xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"]
 
 impl Message<'_> {
     /// Shows every part, each message before what is inside it, with where it stands.
-    pub fn walk(&self, seen: &mut dyn FnMut(Part<'_>, &dyn Fn() -> Path)) {
+    pub fn walk(&self, seen: &mut dyn FnMut(Part<'_>, &Place<'_>)) {
         Walker { pool: self.pool(), place: Vec::new(), seen }.message(self.dynamic());
     }
 }
@@ -35,7 +72,7 @@ impl Message<'_> {
 struct Walker<'w, 'p> {
     pool: &'p Pool,
     place: Vec<Here<'p>>,
-    seen: &'w mut dyn FnMut(Part<'_>, &dyn Fn() -> Path),
+    seen: &'w mut dyn FnMut(Part<'_>, &Place<'_>),
 }
 
 impl<'p> Walker<'_, 'p> {
@@ -90,25 +127,30 @@ impl<'p> Walker<'_, 'p> {
             return;
         }
         let inner = self.pool.find(&any.type_url).and_then(|known| DynamicMessage::decode(known, any.value).ok());
-        match inner {
+        let kind = inner.as_ref().and_then(|inner| WellKnown::of(&inner.descriptor()));
+        match (inner, kind) {
             // One in another, which has a JSON form of its own, stands under `value` there: however deep they are, the depth ends it.
-            Some(inner) if WellKnown::of(&inner.descriptor()).is_some() => {
+            (Some(inner), Some(kind)) => {
+                if matches!(kind, WellKnown::Struct | WellKnown::Value | WellKnown::ListValue) {
+                    self.show(Part::Untyped(inner.descriptor().full_name().to_owned()));
+                }
                 self.within(Here::Value, |this| this.message(&inner));
             }
-            Some(inner) => self.message(&inner),
-            None => self.opaque(&any.type_url),
+            (Some(inner), None) => self.message(&inner),
+            (None, _) => self.opaque(&any.type_url),
         }
     }
 
-    /// Walks the message that Envoy makes of a `Struct` with the name of a type.
+    /// Walks the message that Envoy makes of a `Struct` with the name of a type. One with a field that the type does not have may be meant for another.
     fn typed(&mut self, message: &DynamicMessage) {
         let type_url = message.get_field_by_name("type_url");
         let type_url = type_url.as_deref().and_then(Value::as_str).unwrap_or_default();
         let value = message.get_field_by_name("value");
+        self.show(Part::Typed(proto::full_name(type_url).to_owned()));
         let Some(value) = value.as_deref().and_then(Value::as_message) else { return };
         let made = self.pool.find(type_url).and_then(|known| {
             let json = print::message(self.pool, value, Names::Proto).ok()?;
-            read::message(self.pool, &known, &json, Some(&mut Vec::new())).ok()
+            read::message(self.pool, &known, &json, None).ok()
         });
         match made {
             // One that holds itself as another `Struct` ends with the depth.
@@ -122,8 +164,7 @@ impl<'p> Walker<'_, 'p> {
     }
 
     fn show(&mut self, part: Part<'_>) {
-        let place = &self.place;
-        (self.seen)(part, &|| Path(place.iter().map(Here::step).collect()));
+        (self.seen)(part, &Place(&self.place));
     }
 
     fn within(&mut self, step: Here<'p>, inner: impl FnOnce(&mut Self)) {

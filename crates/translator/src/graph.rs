@@ -15,6 +15,7 @@ mod route;
 mod status;
 mod telemetry;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::envoy_gateway::DeployType;
@@ -95,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) link_local: Table<(), bool>,
     /// The addresses of this process that nothing leads to; joined with that.
     closed: Table<(), Arc<ClosedAddresses>>,
+    /// Folders of Chancery and its proxies.
+    folders: Table<(), Arc<[PathBuf]>>,
     /// Proxies may run on this machine.
     here: bool,
     rules: Table<(), Arc<ProxyRules>>,
@@ -126,6 +129,7 @@ impl Settings {
                 settings.spec.extension_apis.enable_link_local_backends
             }),
             closed: g.map("closed_addresses", own.places, |_, (), places| Arc::new(places.addresses.clone())),
+            folders: g.map("own_folders", own.places, |_, (), places| Arc::from(&*places.folders)),
             here: options.file_mode,
             rules: g.map("proxy_rules", inputs.settings, |_, (), settings| Arc::new(ProxyRules::of(settings))),
             proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
@@ -164,7 +168,8 @@ impl Settings {
         if !closed.link_local && cx.get(self.link_local, &()).copied().unwrap_or_default() {
             Arc::make_mut(&mut closed).link_local = true;
         }
-        RawRules { powers, closed, here: self.here }
+        let folders = cx.get(self.folders, &()).cloned().unwrap_or_default();
+        RawRules { powers, closed, folders, here: self.here }
     }
 
     /// Returns the rights of an `EnvoyProxy`.

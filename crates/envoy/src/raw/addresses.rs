@@ -11,14 +11,15 @@ use protojson::View;
 pub(super) enum Found {
     /// A host, empty for that of any endpoint, and a port, 0 where it is not known.
     Address(String, u16),
+    /// A socket of the file system, by its path.
+    Socket(String),
     /// The use of a power, in words.
     Use(Power, String),
 }
 
 const SOCKET_ADDRESS: &str = "envoy.config.core.v3.SocketAddress";
-const GOOGLE_GRPC: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc";
+const PIPE: &str = "envoy.config.core.v3.Pipe";
 const CLUSTER_TYPE: &str = "envoy.config.cluster.v3.Cluster.CustomClusterType";
-const CONFIG_SOURCE: &str = "envoy.config.core.v3.ConfigSource";
 
 /// `Cluster.DiscoveryType.ORIGINAL_DST`
 const ORIGINAL_DST: i64 = 4;
@@ -39,6 +40,12 @@ const PORTS: [(&str, &str); 3] = [
 const URLS: [(&str, &str); 2] = [
     ("envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials.StsService", "token_exchange_service_uri"),
     ("envoy.extensions.network.dns_resolver.hickory.v3.DnsOverHttpsConfig", "server_urls"),
+];
+
+/// In messages of a type, a field with a target of Google's gRPC client.
+const TARGETS: [(&str, &str); 2] = [
+    ("envoy.config.core.v3.GrpcService.GoogleGrpc", "target_uri"),
+    ("envoy.extensions.transport_sockets.alts.v3.Alts", "handshaker_service"),
 ];
 
 /// Types of clusters whose addresses all stand in resources, by the names of their factories and by the messages of their settings. A
@@ -92,14 +99,13 @@ pub(super) fn in_message(view: &View<'_>, add: &mut dyn FnMut(Found)) {
     for (_, field) in URLS.iter().filter(|(of, _)| *of == name) {
         view.texts(field).into_iter().chain([view.text(field)]).for_each(|url| in_url(&url, add));
     }
+    for (_, field) in TARGETS.iter().filter(|(of, _)| *of == name) {
+        in_target(&view.text(field), add);
+    }
     match name {
-        GOOGLE_GRPC => in_target(&view.text("target_uri"), add),
+        PIPE => add(Found::Socket(view.text("path"))),
         CLUSTER_TYPE => in_type(view, add),
         super::CLUSTER if view.number("type") == ORIGINAL_DST => add(Found::Use(Power::Admin, BY_CLIENT.to_owned())),
-        CONFIG_SOURCE if view.has("api_config_source") => {
-            let words = "takes configuration from another control plane, which may bring anything";
-            Power::ALL.into_iter().for_each(|power| add(Found::Use(power, words.to_owned())));
-        }
         _ => {}
     }
 }
@@ -139,7 +145,11 @@ fn in_target(target: &str, add: &mut dyn FnMut(Found)) {
     let decoded = decoded(target.trim());
     let split = decoded.split_once(':').map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
     let scheme = split.as_ref().and_then(|(scheme, _)| SCHEMES.iter().find(|(known, ..)| known == scheme));
-    if let Some((_, power, words)) = scheme {
+    if let Some((scheme, power, words)) = scheme {
+        if let Some((_, rest)) = split.as_ref().filter(|_| *scheme == "unix") {
+            // With two slashes an authority, which has to be empty, stands before the path.
+            add(Found::Socket(rest.strip_prefix("//").unwrap_or(rest).to_owned()));
+        }
         return add(Found::Use(*power, format!("{words} {}", target.trim())));
     }
     let (list, server) = match &split {
@@ -194,6 +204,12 @@ fn decoded(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Returns true for a field with a target of Google's gRPC client.
+#[cfg(test)]
+pub(super) fn is_target(message: &str, field: &str) -> bool {
+    TARGETS.contains(&(message, field))
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! Powers that a resource uses, found by the types of the messages in it: wherever a type stands, in an `Any` or a `TypedStruct` too.
 
-use ir::raw::{Power, PowerUse, RawAddress};
+use ir::raw::{Power, PowerUse, RawAddress, RawSocket};
 use protojson::{Message, Part, View};
 
 use super::SECRET;
 use super::addresses::{self, Found};
 use super::inline::LISTENER;
+use super::opaque;
 
 const FILE: &str = "reads or writes the file";
 const VARIABLE: &str = "reads the environment variable";
 const SOCKET: &str = "uses the socket";
+const CREDENTIALS: &str = "uses the credentials of the proxy's environment";
 const BY_HEADER: &str = "lets requests name any cluster, those of the proxy's bootstrap included, by the header";
 
 const ANYWHERE: &str = "lets requests name any address, those of the proxy's admin interface included";
@@ -20,6 +22,7 @@ const FIELDS: &[(&str, &str, Power, &str)] = &[
     ("envoy.config.core.v3.ConfigSource", "path", Power::Files, FILE),
     ("envoy.config.core.v3.DataSource", "environment_variable", Power::Environment, VARIABLE),
     ("envoy.config.core.v3.DataSource", "filename", Power::Files, FILE),
+    (GOOGLE_GRPC, "credentials_factory_name", Power::Environment, "uses the credentials of the proxy with"),
     (
         GOOGLE_CALLS,
         "google_compute_engine",
@@ -43,6 +46,7 @@ const FIELDS: &[(&str, &str, Power, &str)] = &[
     ("envoy.config.core.v3.PathConfigSource", "path", Power::Files, FILE),
     ("envoy.config.core.v3.Pipe", "path", Power::Sockets, SOCKET),
     ("envoy.config.core.v3.SocketAddress", "network_namespace_filepath", Power::Files, FILE),
+    ("envoy.config.core.v3.SocketAddress", "resolver_name", Power::Admin, "goes to any address with the resolver"),
     ("envoy.config.core.v3.WatchedDirectory", "path", Power::Files, FILE),
     ("envoy.config.core.v3.EnvoyInternalAddress", "server_listener_name", Power::Sockets, "uses the internal listener"),
     ("envoy.config.route.v3.RouteAction", "cluster_header", Power::Admin, BY_HEADER),
@@ -100,9 +104,12 @@ const FIELDS: &[(&str, &str, Power, &str)] = &[
     ("envoy.extensions.transport_sockets.tls.v3.TlsKeyLog", "path", Power::Files, FILE),
     ("envoy.extensions.wasm.v3.EnvironmentVariables", "host_env_keys", Power::Environment, VARIABLE),
     ("envoy.extensions.watchdog.profile_action.v3.ProfileActionConfig", "profile_path", Power::Files, FILE),
+    ("envoy.type.tracing.v3.CustomTag.Environment", "name", Power::Environment, VARIABLE),
 ];
 
+const DISCOVERY: &str = "envoy.config.core.v3.ExtensionConfigSource";
 const FILE_LOG: &str = "envoy.extensions.access_loggers.file.v3.FileAccessLog";
+const GOOGLE_GRPC: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc";
 const GOOGLE_CALLS: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc.CallCredentials";
 const GOOGLE_CHANNEL: &str = "envoy.config.core.v3.GrpcService.GoogleGrpc.ChannelCredentials";
 
@@ -111,33 +118,29 @@ const MESSAGES: &[(&str, Power, &str)] = &[
     ("envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig", Power::Admin, ANYWHERE),
     ("envoy.config.tap.v3.BufferedAdminSink", Power::Admin, "shows requests on the admin interface"),
     ("envoy.config.tap.v3.StreamingAdminSink", Power::Admin, "shows requests on the admin interface"),
+    ("envoy.extensions.common.aws.v3.AssumeRoleCredentialProvider", Power::Environment, CREDENTIALS),
+    ("envoy.extensions.common.aws.v3.AssumeRoleWithWebIdentityCredentialProvider", Power::Environment, CREDENTIALS),
+    ("envoy.extensions.common.aws.v3.AwsCredentialProvider", Power::Environment, CREDENTIALS),
+    ("envoy.extensions.common.aws.v3.ConfigCredentialProvider", Power::Environment, CREDENTIALS),
+    ("envoy.extensions.common.aws.v3.ConfigCredentialProvider", Power::Files, "reads the proxy's file of credentials"),
+    ("envoy.extensions.common.aws.v3.ContainerCredentialProvider", Power::Environment, CREDENTIALS),
     (
         "envoy.extensions.common.aws.v3.CredentialsFileCredentialProvider",
         Power::Files,
         "reads the proxy's file of credentials",
     ),
-    (
-        "envoy.extensions.common.aws.v3.EnvironmentCredentialProvider",
-        Power::Environment,
-        "reads the credentials of the proxy's environment",
-    ),
+    ("envoy.extensions.common.aws.v3.EnvironmentCredentialProvider", Power::Environment, CREDENTIALS),
+    ("envoy.extensions.common.aws.v3.InstanceProfileCredentialProvider", Power::Environment, CREDENTIALS),
     ("envoy.extensions.common.tap.v3.AdminConfig", Power::Admin, "shows requests on the admin interface"),
-    (
-        "envoy.extensions.filters.http.aws_lambda.v3.Config",
-        Power::Environment,
-        "uses the credentials of the proxy's environment",
-    ),
-    (
-        "envoy.extensions.filters.http.aws_request_signing.v3.AwsRequestSigning",
-        Power::Environment,
-        "uses the credentials of the proxy's environment",
-    ),
+    ("envoy.extensions.filters.http.aws_lambda.v3.Config", Power::Environment, CREDENTIALS),
+    ("envoy.extensions.filters.http.aws_request_signing.v3.AwsRequestSigning", Power::Environment, CREDENTIALS),
     ("envoy.extensions.filters.http.file_server.v3.FileServerConfig", Power::Files, "serves files of the proxy"),
     (
         "envoy.extensions.filters.http.file_system_buffer.v3.FileSystemBufferFilterConfig",
         Power::Files,
         "writes requests to files of the proxy",
     ),
+    ("envoy.extensions.filters.network.redis_proxy.v3.AwsIam", Power::Environment, CREDENTIALS),
     (
         "envoy.extensions.filters.network.sni_cluster.v3.SniCluster",
         Power::Admin,
@@ -145,6 +148,16 @@ const MESSAGES: &[(&str, Power, &str)] = &[
     ),
     ("envoy.extensions.formatter.file_content.v3.FileContent", Power::Files, "reads files of the proxy"),
     ("envoy.extensions.network.socket_interface.sockmap.v3.Sockmap", Power::Files, "loads a program from a file"),
+    (
+        "envoy.extensions.tracers.opentelemetry.resource_detectors.v3.DynatraceResourceDetectorConfig",
+        Power::Files,
+        "reads files of the proxy's machine",
+    ),
+    (
+        "envoy.extensions.tracers.opentelemetry.resource_detectors.v3.EnvironmentResourceDetectorConfig",
+        Power::Environment,
+        "reads environment variables of the proxy",
+    ),
 ];
 
 /// Parts of the full names of messages whose settings are code, or name code.
@@ -178,21 +191,36 @@ const GRPC_PROXIES: [&str; 3] =
 /// Fields with the addresses of a listener.
 const BOUND: [&str; 2] = ["address.", "additionalAddresses["];
 
-/// Returns the uses of powers, and the addresses to which the resource leads; sorted, each once.
-pub(super) fn of(message: &Message<'_>) -> (Vec<PowerUse>, Vec<RawAddress>) {
+/// What a resource does beyond its requests; sorted, each once.
+#[derive(Default)]
+pub(super) struct Deeds {
+    pub(super) uses: Vec<PowerUse>,
+    /// Addresses to which it leads.
+    pub(super) leads: Vec<RawAddress>,
+    pub(super) sockets: Vec<RawSocket>,
+}
+
+/// Returns all of it.
+pub(super) fn of(message: &Message<'_>) -> Deeds {
     let (is_secret, is_listener) = (message.view().is(SECRET), message.view().is(LISTENER));
-    let (mut uses, mut leads) = (Vec::new(), Vec::new());
-    message.walk(&mut |part, path| {
+    let Deeds { mut uses, mut leads, mut sockets } = Deeds::default();
+    message.walk(&mut |part, place| {
         let mut add = |power, what: String| {
-            uses.push(PowerUse { power, what: what.into(), path: path().to_string().into() });
+            uses.push(PowerUse { power, what: what.into(), path: place.to_string().into() });
         };
+        if let Some(words) = opaque::unjudged(&part, place) {
+            all(&words, &mut add);
+        }
         match part {
             Part::Message(view) => {
                 in_message(&view, &mut add);
                 addresses::in_message(&view, &mut |found| match found {
                     Found::Use(power, what) => add(power, what),
+                    Found::Socket(socket) => {
+                        sockets.push(RawSocket { socket: socket.into(), path: place.to_string().into() });
+                    }
                     Found::Address(host, port) => {
-                        let path: Box<str> = path().to_string().into();
+                        let path: Box<str> = place.to_string().into();
                         // Where a listener is bound it leads nowhere.
                         if !is_listener || !BOUND.iter().any(|field| path.starts_with(field)) {
                             leads.push(RawAddress { host: host.into(), port, path });
@@ -201,42 +229,67 @@ pub(super) fn of(message: &Message<'_>) -> (Vec<PowerUse>, Vec<RawAddress>) {
                 });
             }
             // Envoy reads no text of a secret as a format.
-            Part::Text(_) if is_secret => {}
-            Part::Text(text) => in_text(&text, &mut add),
-            Part::Opaque(name) => {
-                Power::ALL
-                    .into_iter()
-                    .for_each(|power| add(power, format!("has settings that cannot be read: {name}")));
-            }
+            Part::Text(text) if !is_secret => in_text(&text, &mut add),
+            Part::Text(_) | Part::Opaque(_) | Part::Untyped(_) | Part::Typed(_) => {}
         }
     });
     uses.sort_unstable();
     uses.dedup_by(|one, kept| (one.power, &one.what) == (kept.power, &kept.what));
     leads.sort_unstable();
     leads.dedup_by(|one, kept| (&one.host, one.port) == (&kept.host, kept.port));
-    (uses, leads)
+    sockets.sort_unstable();
+    sockets.dedup_by(|one, kept| one.socket == kept.socket);
+    Deeds { uses, leads, sockets }
+}
+
+/// Adds a use of each power, for what may do anything.
+fn all(what: &str, add: &mut dyn FnMut(Power, String)) {
+    Power::ALL.into_iter().for_each(|power| add(power, what.to_owned()));
 }
 
 fn in_message(view: &View<'_>, add: &mut dyn FnMut(Power, String)) {
     let name = view.name();
     for (_, field, power, what) in FIELDS.iter().filter(|(of, ..)| *of == name) {
-        if view.has(field) && !is_harmless(view) {
+        if view.has(field) && !is_harmless(view, field) {
             let text = view.text(field);
             let texts = if text.is_empty() { view.texts(field).join(", ") } else { text };
             add(*power, format!("{what} {texts}").trim_end().to_owned());
         }
     }
+    if view.is(DISCOVERY) {
+        view.texts("type_urls").iter().for_each(|url| of_type(proto::full_name(url), add));
+    }
+    of_type(name, add);
+}
+
+/// Adds what a message does whatever it holds.
+fn of_type(name: &str, add: &mut dyn FnMut(Power, String)) {
     for (_, power, what) in MESSAGES.iter().filter(|(of, ..)| *of == name) {
         add(*power, (*what).to_owned());
     }
-    if CODE.iter().any(|part| name.contains(part)) {
+    if is_code(name) {
         add(Power::Lua, format!("runs code in the proxy with {name}"));
     }
 }
 
-/// Logs that go to the proxy's own output are no files.
-fn is_harmless(view: &View<'_>) -> bool {
-    view.is(FILE_LOG) && ["/dev/stdout", "/dev/stderr", "/dev/null"].contains(&&*view.text("path"))
+/// Returns true for a message whose settings are code or name code, and for its fields.
+pub(super) fn is_code(name: &str) -> bool {
+    CODE.iter().any(|part| name.contains(part))
+}
+
+/// Fields whose value may be one that uses no power, and these values: logs that go to the proxy's own output are no files.
+const HARMLESS: [(&str, &str, &[&str]); 3] = [
+    (FILE_LOG, "path", &["/dev/stdout", "/dev/stderr", "/dev/null"]),
+    (
+        GOOGLE_GRPC,
+        "credentials_factory_name",
+        &["envoy.grpc_credentials.default", "envoy.grpc_credentials.file_based_metadata"],
+    ),
+    ("envoy.config.core.v3.SocketAddress", "resolver_name", &["envoy.ip"]),
+];
+
+fn is_harmless(view: &View<'_>, field: &str) -> bool {
+    HARMLESS.iter().any(|(of, its, values)| view.is(of) && *its == field && values.contains(&&*view.text(field)))
 }
 
 fn in_text(text: &str, add: &mut dyn FnMut(Power, String)) {

@@ -83,9 +83,19 @@ impl Powers {
         self.0 & 1 << power as u8 != 0
     }
 
-    /// Returns a fault for each use that is not allowed, with the value that would allow it.
+    /// Returns a fault for each use that is not allowed, with the value that would allow it; of many each power before a second use of one.
     pub fn refuse<'u>(self, uses: impl Iterator<Item = &'u PowerUse>) -> Vec<RawFault> {
-        let refused = uses.filter(|found| !self.has(found.power)).take(NAMED);
+        let mut earlier = [0_usize; Power::ALL.len()];
+        let ranked = uses.filter(|found| !self.has(found.power)).map(|found| {
+            let count = earlier.get_mut(found.power as usize);
+            let rank = count.map_or(0, |count| std::mem::replace(count, *count + 1));
+            (rank, found)
+        });
+        let mut ranked: Vec<(usize, (usize, &PowerUse))> = ranked.enumerate().collect();
+        ranked.sort_by_key(|(_, (rank, _))| *rank);
+        ranked.truncate(NAMED);
+        ranked.sort_by_key(|(index, _)| *index);
+        let refused = ranked.into_iter().map(|(_, (_, found))| found);
         let fault = |found: &PowerUse| {
             let what: String = found.what.chars().take(SHOWN).collect();
             let word = found.power.word();

@@ -1,11 +1,13 @@
 //! Rules of the operator for resources as users wrote them: their powers, and the addresses to which nothing of theirs leads.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::power::{NAMED, SHOWN};
 use super::{Power, Powers, RawFault, RawResource};
 use crate::address::{self, ALLOW_LINK_LOCAL, ClosedAddresses};
+use crate::socket;
 
 /// An address to which a resource leads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,13 +20,24 @@ pub struct RawAddress {
     pub path: Box<str>,
 }
 
-/// Rules of the operator.
+/// A socket of the file system that a resource uses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RawSocket {
+    /// Its path, as written.
+    pub socket: Box<str>,
+    /// The field's path in the resource, as in [`RawFault`].
+    pub path: Box<str>,
+}
+
+/// What the operator allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawRules {
     /// The powers that are allowed.
     pub powers: Powers,
     /// Addresses that nothing leads to; those of Chancery with [`Power::Admin`] only.
     pub closed: Arc<ClosedAddresses>,
+    /// Folders of Chancery and its proxies, whose sockets nothing uses.
+    pub folders: Arc<[PathBuf]>,
     /// Proxies may run on this machine, so that its loopback is theirs too.
     pub here: bool,
 }
@@ -36,7 +49,8 @@ impl RawRules {
         let is_refused = |leads: &&RawAddress| self.refuses(leads).is_some();
         let uses: Vec<_> = resource.uses.iter().filter(|found| !self.powers.has(found.power)).collect();
         let leads: Vec<_> = resource.addresses.iter().filter(is_refused).collect();
-        if uses.is_empty() && leads.is_empty() {
+        let sockets: Vec<_> = resource.sockets.iter().filter(|found| self.refuses_socket(found).is_some()).collect();
+        if uses.is_empty() && leads.is_empty() && sockets.is_empty() {
             return Vec::new();
         }
         let before = before();
@@ -55,7 +69,25 @@ impl RawRules {
             Some(RawFault { path: found.path.clone(), text: text.into() })
         };
         faults.extend(leads.filter_map(fault).take(NAMED));
+        let sockets = sockets
+            .into_iter()
+            .filter(|found| !before.is_some_and(|before| before.sockets.iter().any(|own| own.socket == found.socket)));
+        faults.extend(sockets.filter_map(|found| self.refuses_socket(found)).take(NAMED));
         faults
+    }
+
+    /// Refuses a socket, with the power too.
+    fn refuses_socket(&self, RawSocket { socket, path }: &RawSocket) -> Option<RawFault> {
+        // A name in a space of its own, in which Chancery and its proxies have none (unix(7), abstract).
+        if socket.starts_with('@') {
+            return None;
+        }
+        let words = socket::refuses_path(socket, &self.folders)?;
+        let shown: String = socket.chars().take(SHOWN).collect();
+        let text = format!(
+            "it uses the socket {shown:?}, which {words}: the resource is refused; write the absolute path of a socket elsewhere"
+        );
+        Some(RawFault { path: path.clone(), text: text.into() })
     }
 
     fn refuses(&self, RawAddress { host, port, .. }: &RawAddress) -> Option<String> {

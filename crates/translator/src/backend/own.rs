@@ -24,12 +24,6 @@ pub struct OwnPlaces {
     pub addresses: ClosedAddresses,
 }
 
-/// Folders through which everything has another name: processes' roots and descriptors, devices.
-const ALIASES: [&str; 3] = ["/proc", "/sys", "/dev"];
-
-/// Bytes of the longest path of a socket: a socket address holds 108, the last is a zero (unix(7)).
-const LONGEST_PATH: usize = 107;
-
 impl OwnPlaces {
     /// Returns true if Chancery listens there, however the address is spelled.
     pub fn is_own(&self, address: IpAddr, port: u16) -> bool {
@@ -91,19 +85,10 @@ impl OwnPlaces {
     }
 
     fn refuses_path(&self, path: &str, here: bool) -> Option<String> {
-        if path.len() > LONGEST_PATH || path.contains('\0') {
-            return Some(format!("is not a path of a socket, which has {LONGEST_PATH} bytes at most"));
-        }
-        if !path.starts_with('/') || path.split('/').any(|part| matches!(part, "." | "..")) {
-            return Some("is not an absolute path without `.` and `..`".to_owned());
+        if let Some(words) = ir::socket::refuses_path(path, &self.folders) {
+            return Some(words);
         }
         let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| Path::new(path).starts_with(folder));
-        if ALIASES.iter().any(|alias| Path::new(path).starts_with(alias)) {
-            return Some("is below /proc, /sys or /dev".to_owned());
-        }
-        if is_below(&self.folders) {
-            return Some("belongs to Chancery and its proxies".to_owned());
-        }
         match &*self.socket_roots {
             [] if here => None,
             [] => Some(

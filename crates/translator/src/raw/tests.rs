@@ -38,6 +38,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         slow: false,
         uses: Vec::new(),
         addresses: Vec::new(),
+        sockets: Vec::new(),
         endpoints: None,
     };
     RawReading {
@@ -288,6 +289,7 @@ fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
         slow: false,
         uses: Vec::new(),
         addresses: Vec::new(),
+        sockets: Vec::new(),
         endpoints: None,
     };
     RawReading { resource: Some(Arc::new(resource)), ..RawReading::default() }

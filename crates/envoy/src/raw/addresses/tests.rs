@@ -5,13 +5,13 @@ use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 use serde_json::{Value as Json, json};
 
-use super::{PORTS, URLS};
+use super::{PORTS, TARGETS, URLS};
 use crate::raw::inline::LISTENER;
 use crate::raw::{CLUSTER, ENDPOINTS, powers};
 
 fn read(message: &str, config: &Json) -> (Vec<Power>, Vec<RawAddress>) {
     let (read, _) = protojson::Pool::envoy().read(message, config, protojson::Unknown::Refuse).unwrap();
-    let (uses, leads) = powers::of(&read);
+    let powers::Deeds { uses, leads, .. } = powers::of(&read);
     let mut powers: Vec<Power> = uses.into_iter().map(|found| found.power).collect();
     powers.dedup();
     (powers, leads)
@@ -209,14 +209,6 @@ fn clusters_that_others_choose_the_addresses_of_need_the_power() {
 }
 
 #[test]
-fn another_control_plane_may_bring_anything() {
-    let service = json!({"google_grpc": {"target_uri": "a.example:80", "stat_prefix": "x"}});
-    let source = json!({"api_config_source": {"api_type": "GRPC", "grpc_services": [service]}});
-    let config = cluster(json!({"type": "EDS", "eds_cluster_config": {"eds_config": source}}));
-    assert_eq!(read(CLUSTER, &config).0, Power::ALL);
-}
-
-#[test]
 fn states_of_filters_that_choose_an_address_need_the_power() {
     let filter = |key: &str| {
         let value = json!({"object_key": key, "format_string": {"text_format_source": {"inline_string": "x"}}});
@@ -267,12 +259,11 @@ const HARMLESS: &[&str] = &[
     "xds.",
 ];
 
-/// Read otherwise than by a table: a socket address, a target, and the port of a cluster that needs its power anyway.
-const READ: [&str; 6] = [
+/// Read otherwise than by a table: a socket address, and the port of a cluster that needs its power anyway.
+const READ: [&str; 5] = [
     "envoy.config.core.v3.SocketAddress.address",
     "envoy.config.core.v3.SocketAddress.port_value",
     "envoy.config.core.v3.SocketAddress.named_port",
-    "envoy.config.core.v3.GrpcService.GoogleGrpc.target_uri",
     "envoy.config.cluster.v3.Cluster.OriginalDstLbConfig.upstream_port_override",
     "envoy.extensions.clusters.original_dst.v3.OriginalDstCluster.upstream_port_override",
 ];
@@ -300,7 +291,8 @@ fn look(message: &DescriptorProto, within: &str, unknown: &mut Vec<String>) {
         let says = |known: &[&str]| words.iter().any(|word| known.contains(&word.trim_end_matches('s')));
         let sounds = is_text && says(&["addres", "uri", "url", "target", "endpoint"]) || is_number && says(&["port"]);
         let full = format!("{name}.{}", field.name());
-        let is_listed = PORTS.iter().chain(&URLS).any(|(of, listed)| *of == name && *listed == field.name());
+        let is_listed =
+            PORTS.iter().chain(&URLS).chain(&TARGETS).any(|(of, listed)| *of == name && *listed == field.name());
         let is_known =
             is_listed || READ.contains(&&*full) || HARMLESS.iter().any(|harmless| full.starts_with(harmless));
         if sounds && !is_known {

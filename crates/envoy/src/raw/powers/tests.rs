@@ -1,8 +1,6 @@
 //! Powers, message by message.
 
 use ir::raw::Power;
-use prost::Message as _;
-use prost_types::{DescriptorProto, FileDescriptorSet};
 use serde_json::{Value as Json, json};
 
 use super::*;
@@ -11,7 +9,7 @@ use crate::raw::{CLUSTER, ROUTE_CONFIGURATION};
 
 fn uses(message: &str, config: &Json) -> Vec<(Power, String)> {
     let (read, _) = protojson::Pool::envoy().read(message, config, protojson::Unknown::Refuse).unwrap();
-    of(&read).0.into_iter().map(|found| (found.power, format!("{} at {}", found.what, found.path))).collect()
+    of(&read).uses.into_iter().map(|found| (found.power, format!("{} at {}", found.what, found.path))).collect()
 }
 
 fn powers(message: &str, config: &Json) -> Vec<Power> {
@@ -75,9 +73,14 @@ fn each_power_is_known_by_what_uses_it() {
     };
     let text = json!({"text_format_source": {"inline_string": "%ENVIRONMENT(X)%"}});
     let fields = json!({"json_format": {"a": {"b": ["%FILE_CONTENT(/x)%"]}}});
-    let by_path = json!({"eds_cluster_config": {"eds_config": {"path_config_source": {"path": "/x"}}}, "name": "c"});
     for (message, config, wanted) in [
         (CLUSTER, at(json!({"pipe": {"path": "/run/x.sock"}})), Some(Power::Sockets)),
+        (
+            CLUSTER,
+            at(json!({"socket_address": {"address": "x", "port_value": 80, "resolver_name": "x"}})),
+            Some(Power::Admin),
+        ),
+        (CLUSTER, at(json!({"socket_address": {"address": "127.0.0.1", "port_value": 19004}})), Some(Power::Admin)),
         (CLUSTER, at(json!({"envoy_internal_address": {"server_listener_name": "x"}})), Some(Power::Sockets)),
         (CLUSTER, at(json!({"socket_address": {"address": "10.0.0.1", "port_value": 80}})), None),
         (CLUSTER, at(json!({"socket_address": {"address": "127.0.0.1", "port_value": 8080}})), None),
@@ -89,7 +92,6 @@ fn each_power_is_known_by_what_uses_it() {
         (CLUSTER, at(json!({"socket_address": {"address": "here.example", "port_value": 19000}})), Some(Power::Admin)),
         (CLUSTER, json!({"name": "c", "original_dst_lb_config": {"use_http_header": true}}), Some(Power::Admin)),
         (CLUSTER, json!({"name": "c", "health_checks": [{"event_log_path": "/x"}]}), Some(Power::Files)),
-        (CLUSTER, by_path, Some(Power::Files)),
         (LISTENER, log(json!({"path": "/x"})), Some(Power::Files)),
         (LISTENER, log(json!({"path": "/dev/stdout"})), None),
         (LISTENER, log(json!({"path": "/dev/stdout", "log_format": text})), Some(Power::Environment)),
@@ -111,88 +113,65 @@ fn each_power_is_known_by_what_uses_it() {
     }
 }
 
-/// Fields of Envoy's API whose names sound like a file, a socket or code, and that are none of it: paths of requests, names, and what stands in
-/// bootstraps and in the answers of an admin interface alone.
-const HARMLESS: &[&str] = &[
-    "cel.expr.",
-    "envoy.admin.",
-    "envoy.config.bootstrap.",
-    "envoy.config.common.matcher.v3.HttpGenericBodyMatch.GenericTextMatch.binary_match",
-    "envoy.config.core.v3.HealthCheck.HttpHealthCheck.path",
-    "envoy.config.core.v3.HealthCheck.Payload.binary",
-    "envoy.config.route.v3.RedirectAction.",
-    "envoy.config.route.v3.RouteAction.HashPolicy.Cookie.path",
-    "envoy.config.route.v3.RouteAction.cluster_specifier_plugin",
-    "envoy.config.route.v3.RouteAction.path_rewrite",
-    "envoy.config.route.v3.RouteMatch.",
-    "envoy.config.tap.v3.HttpGenericBodyMatch.GenericTextMatch.binary_match",
-    "envoy.data.",
-    "envoy.extensions.bootstrap.",
-    "envoy.extensions.clusters.mcp_multicluster.v3.ClusterConfig.McpCluster.path",
-    "envoy.extensions.common.aws.v3.",
-    "envoy.extensions.filters.http.a2a.v3.MethodParsingConfig.paths",
-    "envoy.extensions.filters.http.ext_authz.v3.HttpService.",
-    "envoy.extensions.filters.http.file_server.v3.FileServerConfig.",
-    "envoy.extensions.filters.http.grpc_json_reverse_transcoder.v3.GrpcJsonReverseTranscoder.descriptor_binary",
-    "envoy.extensions.filters.http.mcp.",
-    "envoy.extensions.filters.http.mcp_json_rest_bridge.",
-    "envoy.extensions.filters.http.mcp_router.",
-    "envoy.extensions.filters.http.oauth2.",
-    "envoy.extensions.filters.network.mongo_proxy.",
-    "envoy.extensions.filters.network.redis_proxy.",
-    "envoy.extensions.filters.network.reverse_tunnel.",
-    "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.TunnelingConfig.post_path",
-    "envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig.UdpTunnelingConfig.post_path",
-    "envoy.extensions.internal_redirect.",
-    "envoy.extensions.path.",
-    "envoy.service.",
-    "envoy.type.http.v3.Cookie.path",
-    "google.",
-];
-
-/// Parts of names of fields that may use a power.
-const WORDS: [&str; 11] = [
-    "path",
-    "file",
-    "directory",
-    "folder",
-    "socket",
-    "library",
-    "module",
-    "env_",
-    "environ",
-    "command",
-    "cluster_header",
-];
-
-/// Fields of a new Envoy are looked at once: they join the tables, or the list of what is harmless.
 #[test]
-fn no_field_that_sounds_like_a_power_is_unknown() {
-    let set = FileDescriptorSet::decode(protojson::DESCRIPTORS).unwrap();
-    let mut unknown = Vec::new();
-    for file in &set.file {
-        file.message_type.iter().for_each(|message| look(message, file.package(), &mut unknown));
-    }
-    assert!(unknown.is_empty(), "{unknown:#?}");
-    let names: Vec<String> = protojson::Pool::envoy().names();
-    for name in FIELDS.iter().map(|(of, ..)| of).chain(MESSAGES.iter().map(|(of, ..)| of)) {
-        assert!(names.iter().any(|known| known == name), "there is no {name}");
+fn readers_of_the_environment_are_known() {
+    let tags = json!([{"tag": "t", "environment": {"name": "X"}}]);
+    let tracing = |fields: Json| with_filter(any(MANAGER, json!({"stat_prefix": "x", "tracing": fields})));
+    let detector = |name: &str| {
+        let name = format!("envoy.extensions.tracers.opentelemetry.resource_detectors.v3.{name}");
+        let detector = json!({"name": "d", "typed_config": any(&name, json!({}))});
+        let tracer = any("envoy.config.trace.v3.OpenTelemetryConfig", json!({"resource_detectors": [detector]}));
+        tracing(json!({"provider": {"name": "p", "typed_config": tracer}}))
+    };
+    let route = json!({"match": {"prefix": "/"}, "direct_response": {"status": 200}, "tracing": {"custom_tags": tags}});
+    let route = json!({"name": "r", "virtual_hosts": [{"name": "h", "domains": ["*"], "routes": [route]}]});
+    let log = json!({"log_name": "x", "grpc_service": {"envoy_grpc": {"cluster_name": "c"}}, "custom_tags": tags});
+    let log = any("envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", json!({"common_config": log}));
+    let redis = "envoy.extensions.filters.network.redis_proxy.v3.RedisProtocolOptions";
+    let redis = any(redis, json!({"aws_iam": {"cache_name": "c", "service_name": "s"}}));
+    let redis = json!({"name": "c", "typed_extension_protocol_options": {"envoy.filters.network.redis_proxy": redis}});
+    let grpc = |name: &str| {
+        let service =
+            json!({"google_grpc": {"target_uri": "a:80", "stat_prefix": "x", "credentials_factory_name": name}});
+        let health = any("envoy.extensions.filters.http.ext_authz.v3.ExtAuthz", json!({"grpc_service": service}));
+        with_filter(any(MANAGER, json!({"stat_prefix": "x", "http_filters": [{"name": "f", "typed_config": health}]})))
+    };
+    for (message, config, wanted) in [
+        (LISTENER, tracing(json!({"custom_tags": tags})), Some(Power::Environment)),
+        (LISTENER, detector("EnvironmentResourceDetectorConfig"), Some(Power::Environment)),
+        (LISTENER, detector("DynatraceResourceDetectorConfig"), Some(Power::Files)),
+        (LISTENER, detector("StaticConfigResourceDetectorConfig"), None),
+        (ROUTE_CONFIGURATION, route, Some(Power::Environment)),
+        (LISTENER, json!({"name": "l", "access_log": [{"name": "a", "typed_config": log}]}), Some(Power::Environment)),
+        (CLUSTER, redis, Some(Power::Environment)),
+        (LISTENER, grpc("envoy.grpc_credentials.aws_iam"), Some(Power::Environment)),
+        (LISTENER, grpc("envoy.grpc_credentials.default"), None),
+    ] {
+        assert_eq!(powers(message, &config), wanted.into_iter().collect::<Vec<_>>(), "{config}");
     }
 }
 
-fn look(message: &DescriptorProto, within: &str, unknown: &mut Vec<String>) {
-    use prost_types::field_descriptor_proto::Type;
-    let name = format!("{within}.{}", message.name());
-    message.nested_type.iter().for_each(|inner| look(inner, &name, unknown));
-    let is_known = MESSAGES.iter().any(|(of, ..)| *of == name) || CODE.iter().any(|part| name.contains(part));
-    for field in message.field.iter().filter(|_| !is_known) {
-        let is_text =
-            matches!(field.r#type(), Type::String | Type::Bytes) || field.type_name() == ".google.protobuf.StringValue";
-        let sounds = WORDS.iter().any(|word| field.name().contains(word));
-        let full = format!("{name}.{}", field.name());
-        let is_listed = FIELDS.iter().any(|(of, of_field, ..)| *of == name && *of_field == field.name());
-        if is_text && sounds && !is_listed && !HARMLESS.iter().any(|harmless| full.starts_with(harmless)) {
-            unknown.push(full);
-        }
+#[test]
+fn sockets_are_found_with_their_paths() {
+    let sockets = |message: &str, config: &Json| {
+        let (read, _) = protojson::Pool::envoy().read(message, config, protojson::Unknown::Refuse).unwrap();
+        of(&read).sockets.into_iter().map(|found| found.socket.into_string()).collect::<Vec<_>>()
+    };
+    let bound = json!({"name": "l", "address": {"pipe": {"path": "admin.sock"}}});
+    assert_eq!(sockets(LISTENER, &bound), ["admin.sock"]);
+    for (target, wanted) in [
+        ("unix:admin.sock", Some("admin.sock")),
+        ("unix:///run/x.sock", Some("/run/x.sock")),
+        ("unix:%2frun/x.sock", Some("/run/x.sock")),
+        ("unix-abstract:x", None),
+        ("a.example:80", None),
+    ] {
+        let alts = any("envoy.extensions.transport_sockets.alts.v3.Alts", json!({"handshaker_service": target}));
+        let cluster = json!({"name": "c", "transport_socket": {"name": "t", "typed_config": alts}});
+        assert_eq!(sockets(CLUSTER, &cluster), wanted.into_iter().collect::<Vec<_>>(), "{target}");
+        let power = target.starts_with("unix").then_some(Power::Sockets);
+        assert_eq!(powers(CLUSTER, &cluster), power.into_iter().collect::<Vec<_>>(), "{target}");
     }
 }
+
+mod names;

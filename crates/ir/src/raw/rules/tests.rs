@@ -9,7 +9,7 @@ fn rules(here: bool) -> RawRules {
         machine: [[10, 0, 0, 7].into()].into(),
         link_local: false,
     };
-    RawRules { closed: closed.into(), here, powers: Powers::default() }
+    RawRules { closed: closed.into(), here, folders: [PathBuf::from("/state")].into(), powers: Powers::default() }
 }
 
 fn resource(host: &str, port: u16) -> RawResource {
@@ -24,6 +24,7 @@ fn resource(host: &str, port: u16) -> RawResource {
         slow: false,
         uses: Vec::new(),
         addresses: vec![RawAddress { host: host.into(), port, path: "p".into() }],
+        sockets: Vec::new(),
     }
 }
 
@@ -83,4 +84,30 @@ fn what_was_there_before_a_change_is_not_refused() {
     let before = |host: &str| Some(Arc::new(resource(host, 80)));
     assert!(rules.refuse(&resource("169.254.1.1", 80), || before("169.254.1.1")).is_empty());
     assert_eq!(rules.refuse(&resource("169.254.1.1", 80), || before("169.254.1.2")).len(), 1);
+}
+
+#[test]
+fn sockets_of_chancery_are_refused_with_all_powers() {
+    let mut rules = rules(true);
+    rules.powers = Power::ALL.into_iter().collect();
+    let uses = |socket: &str| {
+        let sockets = vec![RawSocket { socket: socket.into(), path: "p".into() }];
+        RawResource { sockets, ..resource("10.0.0.8", 80) }
+    };
+    for socket in [
+        "admin.sock",
+        "./admin.sock",
+        "x/admin.sock",
+        "/state/admin.sock",
+        "/x/../state/a",
+        "/proc/self/cwd/admin.sock",
+        "",
+    ] {
+        let said = rules.refuse(&uses(socket), || None);
+        assert!(said.iter().any(|fault| fault.text.contains("absolute path")), "{socket}: {said:?}");
+        assert!(rules.refuse(&uses(socket), || Some(Arc::new(uses(socket)))).is_empty(), "{socket} was there before");
+    }
+    for socket in ["/run/app.sock", "@app"] {
+        assert!(rules.refuse(&uses(socket), || None).is_empty(), "{socket}");
+    }
 }

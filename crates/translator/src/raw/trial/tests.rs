@@ -24,6 +24,7 @@ fn offer((number, form): Form) -> (ObjectKey, Arc<RawResource>) {
         slow: false,
         uses: Vec::new(),
         addresses: Vec::new(),
+        sockets: Vec::new(),
     };
     (ObjectKey::of(Kind::BootesRoute, "shop", &format!("{number:03}")), Arc::new(resource))
 }
