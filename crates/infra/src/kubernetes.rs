@@ -16,6 +16,7 @@
 //! together; [`mod@sidecar`] what Envoys in Pods of others need; `pace` how long to wait; [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use ir::{FleetName, Infra};
@@ -50,6 +51,11 @@ pub use shutdown::shutdown;
 
 /// Which fleets there shall be; those without [`Infra::kubernetes`] are somebody else's.
 pub type Fleets = Arc<BTreeMap<FleetName, Arc<Infra>>>;
+
+/// Returns the folders of a proxy's Pod whose files and sockets no object of an author may lead to, by each of their names.
+pub fn pod_folders() -> impl Iterator<Item = &'static Path> {
+    object::POD_FOLDERS.into_iter().map(Path::new)
+}
 
 /// How objects are made in a cluster.
 #[derive(Clone)]

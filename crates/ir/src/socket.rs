@@ -15,8 +15,9 @@ pub fn refuses_path(path: &str, own: &[PathBuf]) -> Option<String> {
     if path.len() > LONGEST_PATH || path.contains('\0') {
         return Some(format!("is not a path of a socket, which has {LONGEST_PATH} bytes at most"));
     }
-    if !path.starts_with('/') || path.split('/').any(|part| matches!(part, "." | "..")) {
-        return Some("is not an absolute path without `.` and `..`".to_owned());
+    let is_plain = |rest: &str| rest.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if !path.strip_prefix('/').is_some_and(is_plain) {
+        return Some("is not an absolute path without `.`, `..` and empty parts".to_owned());
     }
     if ALIASES.iter().any(|alias| Path::new(path).starts_with(alias)) {
         return Some("is below /proc, /sys or /dev".to_owned());

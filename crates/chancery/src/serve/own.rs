@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use infra::host::{Layout, machine_addresses};
+use infra::kubernetes::pod_folders;
 use provider::file::SocketPaths;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -14,14 +15,22 @@ use super::kubernetes::XDS_ADDRESS;
 use crate::cli::{RunArgs, by_each_name};
 use crate::core::Input;
 
+#[cfg(test)]
+mod tests;
+
 /// Time between two looks at the links on the way to sockets and at the addresses of the machine: some system calls each.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the places as the command line names them. Ports that the system chooses are not known yet.
 pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: bool) -> OwnPlaces {
     let xds = args.xds_listen.or(of_cluster.then_some(XDS_ADDRESS));
+    let mut folders = by_each_name(layout.folders().into_iter().chain([state]));
+    if of_cluster {
+        // Links inside a Pod cannot be followed here, so that its folders stand in the table by each name.
+        folders.extend(pod_folders().map(Path::to_owned));
+    }
     OwnPlaces {
-        folders: by_each_name(layout.folders().into_iter().chain([state])),
+        folders,
         socket_roots: args.permissions.socket_roots(),
         addresses: ClosedAddresses {
             listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),

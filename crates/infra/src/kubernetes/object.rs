@@ -2,7 +2,7 @@
 
 mod workload;
 
-pub(super) use workload::{config_files, xds_service};
+pub(super) use workload::{POD_FOLDERS, config_files, xds_service};
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

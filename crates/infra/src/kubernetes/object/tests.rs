@@ -279,3 +279,21 @@ fn an_installation_is_told_by_its_controller_and_its_namespace() {
     // Pods do not change with it
     assert!(workload(plain())["spec"]["template"]["metadata"]["labels"].get("chancery.io/controller").is_none());
 }
+
+#[test]
+fn all_that_chancery_mounts_is_in_the_table_of_own_folders() {
+    let pod = &workload(plain())["spec"]["template"]["spec"];
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|field| pod[field].as_array().unwrap());
+    let mounts: Vec<&str> = containers
+        .flat_map(|container| container["volumeMounts"].as_array().unwrap())
+        .map(|mount| mount["mountPath"].as_str().unwrap())
+        .collect();
+    assert_eq!(mounts.len(), 5, "{mounts:?}");
+    let is_own = |path: &str| crate::kubernetes::pod_folders().any(|own| std::path::Path::new(path).starts_with(own));
+    for mount in mounts {
+        // `/var/run` is a link to `/run` in most images.
+        let below = mount.strip_prefix("/var/run/").or_else(|| mount.strip_prefix("/run/"));
+        let names = below.map_or(vec![mount.to_owned()], |rest| vec![format!("/run/{rest}"), format!("/var/run/{rest}")]);
+        assert!(names.iter().all(|name| is_own(name)), "{names:?}");
+    }
+}

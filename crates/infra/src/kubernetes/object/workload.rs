@@ -21,6 +21,11 @@ const RUN: &str = "/run/chancery";
 /// Where the tool is that drains a proxy.
 const TOOLS: &str = "/opt/chancery";
 
+/// Folders of a proxy's Pod that are Chancery's own: its configuration, all tokens, the admin socket, the tool. `/var/run` is a link to `/run` in
+/// most images, so that both names count.
+pub(in super::super) const POD_FOLDERS: [&str; 6] =
+    [CONFIG, "/var/run/secrets", "/run/secrets", RUN, "/var/run/chancery", TOOLS];
+
 /// Whom Envoy runs as: nobody in particular, and not root.
 const USER: u32 = 65_532;
 

@@ -97,3 +97,26 @@ fn socket_has_to_be_below_a_folder_that_the_operator_allows() {
     }
     assert!(places.refuses_socket("/run/apps/a.sock", true, Some("/run/docker.sock")).is_some(), "a link");
 }
+
+#[test]
+fn own_folder_below_an_allowed_one_stays_closed() {
+    let places = OwnPlaces {
+        folders: vec!["/run/chancery".into(), "/var/run/chancery".into()],
+        socket_roots: vec!["/run".into(), "/var/run".into(), "/".into()],
+        ..OwnPlaces::default()
+    };
+    let hidden = [
+        "/run/chancery/admin.sock",
+        "/var/run/chancery/admin.sock",
+        "/run//chancery/admin.sock",
+        "//run/chancery/admin.sock",
+        "/run/csi//agent.sock",
+        "/run/csi/",
+        "/run/./chancery/admin.sock",
+        "/",
+    ];
+    for path in hidden {
+        assert!(places.refuses_socket(path, false, None).is_some(), "{path}");
+    }
+    assert_eq!(places.refuses_socket("/run/csi/agent.sock", false, None), None);
+}
