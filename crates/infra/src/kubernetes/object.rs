@@ -1,5 +1,6 @@
 //! From [`ir::Infra`] to Kubernetes objects, as JSON: pure, so that it can be looked at and compared.
 
+mod fixed;
 mod workload;
 
 pub(super) use workload::{POD_FOLDERS, config_files, xds_service};
@@ -135,9 +136,6 @@ pub fn objects(infra: &Infra, options: &ClusterOptions) -> Vec<Wanted> {
     made
 }
 
-/// What of an object's metadata can be asked for.
-const METADATA: [&str; 6] = ["annotations", "finalizers", "labels", "name", "namespace", "ownerReferences"];
-
 /// One fleet's objects in the making.
 struct Maker<'a> {
     infra: &'a Infra,
@@ -167,16 +165,18 @@ impl<'a> Maker<'a> {
         let name = own.name.unwrap_or(&self.name);
         let mut object = json!({ "apiVersion": api_version, "kind": kind_name, "metadata": self.metadata(name, own) });
         merge(&mut object, content);
-        let patched = own.patch.map_or(Ok(()), |patch| {
-            let told = |text: String| Fault { path: format!("{}.patch.value", own.path).into(), text: text.into() };
-            apply(&mut object, patch).map_err(told)?;
-            self.still_ours(&object, kind, name).map_err(told)
-        });
+        let fault = |path: &str, text: String| Fault { path: path.into(), text: text.into() };
+        // Fields of the user stand in it already.
+        let mut checked = self.still_ours(&object, kind, name).map_err(|text| fault(own.path, text));
+        if let (Ok(()), Some(patch)) = (&checked, own.patch) {
+            let patched = apply(&mut object, patch).and_then(|()| self.still_ours(&object, kind, name));
+            checked = patched.map_err(|text| fault(&format!("{}.patch.value", own.path), text));
+        }
         Wanted {
             kind,
             namespace: Arc::clone(&self.namespace),
             name: Arc::clone(name),
-            object: patched.map(|()| object),
+            object: checked.map(|()| object),
             cluster_addresses: Vec::new(),
         }
     }
@@ -228,37 +228,6 @@ impl<'a> Maker<'a> {
     fn selector(&self) -> Map<String, Value> {
         let labels = name::selector(&self.infra.gateway).into_iter();
         labels.map(|(label, value)| (label.to_string(), (*value).into())).collect()
-    }
-
-    /// A patch may change what an object is like, not which one it is.
-    fn still_ours(&self, object: &Value, kind: ObjectKind, name: &str) -> Result<(), String> {
-        let (api_version, kind, _) = kind.names();
-        let fixed = [
-            ("/apiVersion", api_version),
-            ("/kind", kind),
-            ("/metadata/name", name),
-            ("/metadata/namespace", &*self.namespace),
-        ];
-        for (pointer, wanted) in fixed {
-            if object.pointer(pointer).and_then(Value::as_str) != Some(wanted) {
-                return Err(format!("changes {}, which is fixed", pointer.trim_start_matches('/').replace('/', ".")));
-            }
-        }
-        let fields = object.get("metadata").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        if let Some(field) = fields.into_iter().find(|field| !METADATA.contains(&field.as_str())) {
-            return Err(format!("sets metadata.{field}, which is the API server's"));
-        }
-        if object.pointer("/metadata/ownerReferences") != self.owner().as_ref() {
-            return Err("changes metadata.ownerReferences, which is fixed".to_owned());
-        }
-        let controller = (Arc::from(name::CONTROLLER), self.options.label().into());
-        for (label, value) in name::selector(&self.infra.gateway).into_iter().chain([controller]) {
-            let found = object.get("metadata").and_then(|metadata| metadata.get("labels")?.get(&*label)?.as_str());
-            if found != Some(&*value) {
-                return Err(format!("changes the label {label}, by which the object is found"));
-            }
-        }
-        Ok(())
     }
 
     fn service_account(&self) -> Wanted {
@@ -343,11 +312,9 @@ impl<'a> Maker<'a> {
     }
 
     fn autoscaler(&self, extra: &Extra) -> Wanted {
-        let (api_version, kind, _) = self.workload_kind().names();
-        let name = self.kubernetes.workload.name.as_ref().unwrap_or(&self.name);
         let cpu = json!({ "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } });
         let mut spec = json!({
-            "scaleTargetRef": { "apiVersion": api_version, "kind": kind, "name": &**name },
+            "scaleTargetRef": self.scale_target(),
             "metrics": [{ "type": "Resource", "resource": cpu }],
         });
         put_over(&mut spec, &extra.spec);
@@ -355,7 +322,7 @@ impl<'a> Maker<'a> {
     }
 
     fn disruption_budget(&self, extra: &Extra) -> Wanted {
-        let mut spec = json!({ "selector": { "matchLabels": self.selector() } });
+        let mut spec = json!({ "selector": self.match_labels() });
         put_over(&mut spec, &extra.spec);
         self.extra(ObjectKind::PodDisruptionBudget, extra, "spec.provider.kubernetes.envoyPDB", spec)
     }

@@ -111,7 +111,7 @@ fn unassigned(service: Option<&Service>, nodes: Option<&str>) -> Arc<str> {
         }
         ("NodePort", Some(said)) => {
             let text = "the addresses of nodes may not be read: allow list and watch on nodes, or set addresses of the Gateway's Service \
-                        (spec.provider.kubernetes.envoyService.externalIPs of EnvoyProxy)";
+                        (spec.provider.kubernetes.envoyService.externalIPs of EnvoyProxy, where the operator lists it in allowedFields)";
             return format!("{text} (the API server says: {said})").into();
         }
         ("NodePort", None) => "no node has an address, as far as is known",

@@ -134,6 +134,9 @@ pub struct Service {
     /// Annotations of the Service only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
+    /// `externalIPs` may be among its fields, which the operator allows: they take an address's traffic in the whole cluster.
+    #[serde(skip_serializing_if = "is_default")]
+    pub external_ips: bool,
     /// Fields of its `spec`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub spec: Fields,

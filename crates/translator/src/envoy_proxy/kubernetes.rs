@@ -66,6 +66,7 @@ fn service(written: &EnvoyService) -> Service {
         },
         labels: strings(&written.labels),
         annotations: strings(&written.annotations),
+        external_ips: false,
         spec: fields(&written.spec),
         patch: written.patch.as_ref().map(patch),
     }

@@ -45,6 +45,11 @@ impl ProxyRules {
 }
 
 /// A field that is left out and why.
+    /// Returns true if the operator names this field itself, not one that has it.
+    fn names(&self, path: &str) -> bool {
+        self.fields.as_ref().is_some_and(|allowed| allowed.iter().any(|allowed| **allowed == *path))
+    }
+
 type Warning = (String, String);
 
 /// Returns the settings without what is not allowed, and what that is.
@@ -64,6 +69,10 @@ pub(super) fn narrowed(mut settings: ObjectSettings, rules: &ProxyRules) -> (Obj
     narrowing.keep("envoyServiceAccount", &mut settings.service_account);
     narrowing.keep("useListenerPortAsContainerPort", &mut settings.own_ports);
     if let Some(name) = settings.service_account.take_if(|name| !rules.permits_account(name)) {
+    service.external_ips = rules.names(EXTERNAL_IPS);
+    if !service.external_ips && service.spec.remove("externalIPs").is_some() {
+        narrowing.refuse(EXTERNAL_IPS, NOT_NAMED);
+    }
         narrowing.refuse("envoyServiceAccount.name", &account_text(&name));
     }
     (settings, narrowing.warnings)
@@ -141,6 +150,11 @@ fn account_text(name: &str) -> String {
     format!(
         "no effect: the ServiceAccount {name:?} is not among provider.kubernetes.deploy.allowedServiceAccounts of the static configuration"
     )
+/// Addresses of a Service whose traffic comes to it from the whole cluster, whoever has them (CVE-2020-8554).
+const EXTERNAL_IPS: &str = "envoyService.externalIPs";
+
+const NOT_NAMED: &str = "no effect: it would take the traffic of these addresses in the whole cluster; the operator allows it where provider.kubernetes.deploy.allowedFields of the static configuration names envoyService.externalIPs itself";
+
 }
 
 fn is_account(field: &str) -> bool {

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::{ClusterOptions, ObjectKind, Wanted, objects};
 
+mod fixed;
+
 pub(in crate::kubernetes) fn options() -> ClusterOptions {
     ClusterOptions {
         controller: "gateway.envoyproxy.io/gatewayclass-controller".into(),
@@ -293,7 +295,8 @@ fn all_that_chancery_mounts_is_in_the_table_of_own_folders() {
     for mount in mounts {
         // `/var/run` is a link to `/run` in most images.
         let below = mount.strip_prefix("/var/run/").or_else(|| mount.strip_prefix("/run/"));
-        let names = below.map_or(vec![mount.to_owned()], |rest| vec![format!("/run/{rest}"), format!("/var/run/{rest}")]);
+        let names =
+            below.map_or(vec![mount.to_owned()], |rest| vec![format!("/run/{rest}"), format!("/var/run/{rest}")]);
         assert!(names.iter().all(|name| is_own(name)), "{names:?}");
     }
 }

@@ -89,7 +89,7 @@ impl Maker<'_> {
             "metadata": { "labels": self.labels(Some(&settings.pod_labels)), "annotations": annotations },
             "spec": self.pod(),
         });
-        let mut spec = json!({ "selector": { "matchLabels": self.selector() }, "template": template });
+        let mut spec = json!({ "selector": self.match_labels(), "template": template });
         let strategy = if settings.on_every_node { "updateStrategy" } else { "strategy" };
         // With an autoscaler the number is its own.
         let counted = !settings.on_every_node && self.kubernetes.autoscaler.is_none();

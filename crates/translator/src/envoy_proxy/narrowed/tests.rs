@@ -60,3 +60,16 @@ fn an_account_that_is_not_listed_is_left_out_wherever_it_is_named() {
     assert_eq!((settings.workload.patch, settings.service_account), (None, None));
     assert!(left(all(), None, Some(&["admin"])).1.is_empty());
 }
+
+#[test]
+fn external_addresses_count_only_where_the_list_names_them() {
+    let service = || json!({"envoyService": {"externalIPs": ["10.0.0.1"], "sessionAffinity": "ClientIP"}});
+    let outcome = |fields: Option<&[&str]>| {
+        let (settings, refused) = left(service(), fields, None);
+        (settings.service.external_ips, settings.service.spec.contains_key("externalIPs"), refused.len())
+    };
+    assert_eq!(outcome(None), (false, false, 1));
+    assert_eq!(outcome(Some(&["envoyService"])), (false, false, 1));
+    assert_eq!(outcome(Some(&["envoyService", "envoyService.externalIPs"])), (true, true, 0));
+    assert_eq!(outcome(Some(&[])), (false, false, 2));
+}
