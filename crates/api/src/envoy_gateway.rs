@@ -151,6 +151,10 @@ pub struct Deploy {
     pub allowed_fields: Option<Box<[Box<str>]>>,
     /// Names of ServiceAccounts that an `EnvoyProxy` may give Pods of proxies; none: all of them.
     pub allowed_service_accounts: Option<Box<[Box<str>]>>,
+    /// Names of labels that `infrastructure` of a Gateway may give objects and Pods, or prefixes of them that end in `/`; none: all of them.
+    pub allowed_labels: Option<Box<[Box<str>]>>,
+    /// The same of annotations.
+    pub allowed_annotations: Option<Box<[Box<str>]>>,
 }
 
 open_enum! {

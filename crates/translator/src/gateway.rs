@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use api::gateway::Protocol;
 use api::reference::{GatewayScope, SecretRef};
-use api::{Gateway, Kind, ObjectKey};
+use api::{Gateway, Kind, Labels, ObjectKey};
 use ir::FleetName;
 
 use self::address::AddressPlan;
 use crate::backend::{BackendFault, SecretPart, SecretUse};
-use crate::envoy_proxy::Named;
 use crate::envoy_proxy::kubernetes::strings;
+use crate::envoy_proxy::{Named, ProxyRules};
 use crate::gateway_class::{self, ClassView};
 use crate::http_route::ListenerPort;
 use crate::key::{ClusterTarget, Transport};
@@ -44,6 +44,8 @@ pub(crate) trait Lookup: Grants {
     fn rival(&mut self, gateway: &ObjectKey, socket: Socket, addresses: &[IpAddr]) -> Option<ObjectKey>;
     /// The `ListenerSet`s of a Gateway, in order of precedence.
     fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>>;
+    /// What the operator lets objects of proxies carry.
+    fn rules(&mut self) -> Arc<ProxyRules>;
     /// Who we are.
     fn controller(&mut self) -> Arc<str>;
     /// Whether proxies run on this machine.
@@ -119,14 +121,34 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    fn of(gateway: &Gateway) -> Self {
+    /// Returns what the operator lets the Gateway's objects carry, and warnings of the rest.
+    fn of(gateway: &Gateway, rules: &ProxyRules) -> (Self, Vec<(String, String)>) {
         let infrastructure = gateway.spec.infrastructure.as_deref();
-        Self {
-            class: (&*gateway.spec.gateway_class_name).into(),
-            uid: gateway.meta.uid().map(Arc::from),
-            labels: infrastructure.map(|found| strings(&found.labels)).unwrap_or_default(),
-            annotations: infrastructure.map(|found| strings(&found.annotations)).unwrap_or_default(),
-        }
+        let mut warnings = Vec::new();
+        let mut permitted = |(field, list): (&str, &str), written: Option<&Labels>, allowed: Option<&[Box<str>]>| {
+            let mut written = written.map(strings).unwrap_or_default();
+            let Some(allowed) = allowed else { return written };
+            let is_in = |name: &str, entry: &str| name == entry || entry.ends_with('/') && name.starts_with(entry);
+            let all = written.len();
+            written.retain(|name, _| allowed.iter().any(|entry| is_in(name, entry)));
+            if written.len() < all {
+                let text = format!(
+                    "{} of {all} have no effect: they are not among provider.kubernetes.deploy.{list} of the static configuration, where the operator allows them",
+                    all - written.len()
+                );
+                warnings.push((format!("spec.infrastructure.{field}"), text));
+            }
+            written
+        };
+        let labels =
+            permitted(("labels", "allowedLabels"), infrastructure.map(|found| &found.labels), rules.labels.as_deref());
+        let annotations = permitted(
+            ("annotations", "allowedAnnotations"),
+            infrastructure.map(|found| &found.annotations),
+            rules.annotations.as_deref(),
+        );
+        let class = (&*gateway.spec.gateway_class_name).into();
+        (Self { class, uid: gateway.meta.uid().map(Arc::from), labels, annotations }, warnings)
     }
 }
 
@@ -163,13 +185,14 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
     listener::judge_together(lookup, (key, gateway), &addresses.bound(), &mut listeners, owned.iter().copied());
     let (client_certificate, unresolved) = backend_certificate(lookup, key, gateway);
     let no_ports: Vec<_> = listener::ports_without_clients(gateway, &listeners).collect();
+    let (marks, unmarked) = Marks::of(gateway, &lookup.rules());
     Some(GatewayPlan {
         fleet: fleet(key),
         generation: gateway.meta.generation,
         controller: lookup.controller(),
         missing_class,
         named,
-        marks: Arc::new(Marks::of(gateway)),
+        marks: Arc::new(marks),
         parameters: parameters.unwrap_or_default(),
         refused,
         addresses: Arc::new(addresses),
@@ -184,7 +207,7 @@ pub(crate) fn plan(lookup: &mut impl Lookup, key: &ObjectKey, gateway: &Gateway)
         is_default: gateway.spec.default_scope == Some(GatewayScope::All),
         takes_sets: listener_set::allowed(gateway) != Namespaces::None,
         sets: drafts,
-        warnings: warnings(gateway, file_mode).into_iter().chain(no_ports).collect(),
+        warnings: warnings(gateway, file_mode).into_iter().chain(no_ports).chain(unmarked).collect(),
     })
 }
 

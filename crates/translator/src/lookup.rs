@@ -13,7 +13,7 @@ use store::{ClusterState, FactKey, ListenerState, ProxyFacts, SecretRefusal, Tab
 use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::closing::Closing;
-use crate::envoy_proxy::{self, Named};
+use crate::envoy_proxy::{self, Named, ProxyRules};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating::{self, Lapse};
@@ -168,6 +168,10 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
 
     fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>> {
         self.cx.members(self.tables.sets, gateway).values().cloned().collect()
+    }
+
+    fn rules(&mut self) -> Arc<ProxyRules> {
+        self.tables.settings.rules(self.cx)
     }
 
     fn controller(&mut self) -> Arc<str> {

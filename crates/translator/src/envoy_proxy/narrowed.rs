@@ -21,6 +21,10 @@ pub(crate) struct ProxyRules {
     pub(super) fields: Option<Box<[Box<str>]>>,
     /// Names of ServiceAccounts that may be written; none: all of them.
     pub(super) accounts: Option<Box<[Box<str>]>>,
+    /// Labels that a Gateway may give what is made for it, by name or by a prefix that ends in `/`; none: all of them.
+    pub(crate) labels: Option<Box<[Box<str>]>>,
+    /// Its annotations.
+    pub(crate) annotations: Option<Box<[Box<str>]>>,
 }
 
 impl ProxyRules {
@@ -30,6 +34,8 @@ impl ProxyRules {
             arguments: settings.spec.extension_apis.arguments().into(),
             fields: kubernetes.deploy.allowed_fields,
             accounts: kubernetes.deploy.allowed_service_accounts,
+            labels: kubernetes.deploy.allowed_labels,
+            annotations: kubernetes.deploy.allowed_annotations,
         }
     }
 
@@ -39,17 +45,17 @@ impl ProxyRules {
         self.fields.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| is_in(allowed)))
     }
 
+    /// Returns true if the operator names this field itself, not one that has it.
+    fn names(&self, path: &str) -> bool {
+        self.fields.as_ref().is_some_and(|allowed| allowed.iter().any(|allowed| **allowed == *path))
+    }
+
     fn permits_account(&self, name: &str) -> bool {
         self.accounts.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| **allowed == *name))
     }
 }
 
 /// A field that is left out and why.
-    /// Returns true if the operator names this field itself, not one that has it.
-    fn names(&self, path: &str) -> bool {
-        self.fields.as_ref().is_some_and(|allowed| allowed.iter().any(|allowed| **allowed == *path))
-    }
-
 type Warning = (String, String);
 
 /// Returns the settings without what is not allowed, and what that is.
@@ -63,16 +69,16 @@ pub(super) fn narrowed(mut settings: ObjectSettings, rules: &ProxyRules) -> (Obj
     narrowing.keep("envoyService.labels", &mut service.labels);
     narrowing.keep("envoyService.annotations", &mut service.annotations);
     narrowing.keep_each("envoyService", &mut service.spec);
+    service.external_ips = rules.names(EXTERNAL_IPS);
+    if !service.external_ips && service.spec.remove("externalIPs").is_some() {
+        narrowing.refuse(EXTERNAL_IPS, NOT_NAMED);
+    }
     narrowing.keep("envoyService.patch", &mut service.patch);
     narrowing.keep("envoyHpa", &mut settings.autoscaler);
     narrowing.keep("envoyPDB", &mut settings.disruption_budget);
     narrowing.keep("envoyServiceAccount", &mut settings.service_account);
     narrowing.keep("useListenerPortAsContainerPort", &mut settings.own_ports);
     if let Some(name) = settings.service_account.take_if(|name| !rules.permits_account(name)) {
-    service.external_ips = rules.names(EXTERNAL_IPS);
-    if !service.external_ips && service.spec.remove("externalIPs").is_some() {
-        narrowing.refuse(EXTERNAL_IPS, NOT_NAMED);
-    }
         narrowing.refuse("envoyServiceAccount.name", &account_text(&name));
     }
     (settings, narrowing.warnings)
@@ -144,17 +150,17 @@ impl Narrowing<'_> {
     }
 }
 
+/// Addresses of a Service whose traffic comes to it from the whole cluster, whoever has them (CVE-2020-8554).
+const EXTERNAL_IPS: &str = "envoyService.externalIPs";
+
+const NOT_NAMED: &str = "no effect: it would take the traffic of these addresses in the whole cluster; the operator allows it where provider.kubernetes.deploy.allowedFields of the static configuration names envoyService.externalIPs itself";
+
 const NOT_ALLOWED: &str = "no effect: it is not among provider.kubernetes.deploy.allowedFields of the static configuration, where the operator allows it";
 
 fn account_text(name: &str) -> String {
     format!(
         "no effect: the ServiceAccount {name:?} is not among provider.kubernetes.deploy.allowedServiceAccounts of the static configuration"
     )
-/// Addresses of a Service whose traffic comes to it from the whole cluster, whoever has them (CVE-2020-8554).
-const EXTERNAL_IPS: &str = "envoyService.externalIPs";
-
-const NOT_NAMED: &str = "no effect: it would take the traffic of these addresses in the whole cluster; the operator allows it where provider.kubernetes.deploy.allowedFields of the static configuration names envoyService.externalIPs itself";
-
 }
 
 fn is_account(field: &str) -> bool {

@@ -219,3 +219,36 @@ fn a_listener_on_this_machine_tells_of_each_of_its_addresses() {
     assert!(gateway.starts_with("False/AddressNotAssigned"), "{gateway}");
     assert_eq!(listener, "False/Pending: none of its addresses is on this machine");
 }
+
+#[test]
+fn operator_narrows_labels_and_annotations_of_what_is_made() {
+    let mut world = world("v1.7.0", true);
+    let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    let marks = json!({"app": "echo", "team": "a", "example.com/x": "1"});
+    let infrastructure = json!({"labels": marks, "annotations": marks});
+    world.apply([object(
+        Kind::Gateway,
+        "web",
+        json!({"gatewayClassName": "eg", "listeners": listeners, "infrastructure": infrastructure}),
+    )]);
+    let outputs = world.translator.outputs();
+    let carried = |world: &World| {
+        let (_, infra) = world.translator.graph().iter(outputs.infra).next().expect("a fleet");
+        let kubernetes = infra.kubernetes.as_ref().expect("in a cluster");
+        let names =
+            |map: &std::collections::BTreeMap<Arc<str>, Arc<str>>| map.keys().cloned().collect::<Vec<_>>().join(" ");
+        (names(&kubernetes.labels), names(&kubernetes.annotations))
+    };
+    let all = "app example.com/x team".to_owned();
+    assert_eq!(carried(&world), (all.clone(), all.clone()));
+    let allow = |lists: Value| {
+        object(Kind::EnvoyGateway, "own", json!({"provider": {"type": "Kubernetes", "kubernetes": {"deploy": lists}}}))
+    };
+    world.apply([allow(json!({"allowedLabels": ["team", "example.com/"]}))]);
+    assert_eq!(carried(&world), ("example.com/x team".to_owned(), all));
+    let of_labels =
+        |world: &World| world.problems().iter().filter(|problem| problem.contains("deploy.allowedLabels")).count();
+    assert_eq!(of_labels(&world), 1, "{:?}", world.problems());
+    world.apply([allow(json!({"allowedLabels": [], "allowedAnnotations": ["example.com"]}))]);
+    assert_eq!(carried(&world), (String::new(), String::new()), "a name without / is no prefix");
+}
