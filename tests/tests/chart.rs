@@ -316,6 +316,82 @@ fn the_configuration_says_what_the_values_say() {
 }
 
 #[test]
+/// Fields of `EnvoyGateway` as docs/kinds.md has them, each with the values that say it and where it stands then.
+const FIELDS: [(&str, &[&str], &str); 20] = [
+    ("gateway.controllerName", &["controllerName=example.com/x"], "/gateway/controllerName"),
+    ("envoyProxy", &["config.envoyProxy.concurrency=2"], "/envoyProxy/concurrency"),
+    ("extensionApis.enableBackend", &["config.extensionApis.enableBackend=true"], "/extensionApis/enableBackend"),
+    ("unsupportedPolicies", &["unsupportedPolicies=Allow"], "/unsupportedPolicies"),
+    (
+        "extensionApis.enableEnvoyPatchPolicy",
+        &["config.extensionApis.enableEnvoyPatchPolicy=true"],
+        "/extensionApis/enableEnvoyPatchPolicy",
+    ),
+    ("extensionApis.enableExtraArgs", &["proxyExtraArgs={stats-tag}"], "/extensionApis/enableExtraArgs"),
+    ("extraArgs", &["proxyExtraArgs={stats-tag}"], "/extensionApis/extraArgs/0"),
+    ("extensionApis.rawResources", &["rawResources={lua}"], "/extensionApis/rawResources/0"),
+    ("extensionApis.enableLinkLocalBackends", &["allowLinkLocal=true"], "/extensionApis/enableLinkLocalBackends"),
+    ("provider.type", &[], "/provider/type"),
+    (
+        "provider.custom.resource.file.paths",
+        &["config.provider.custom.resource.file.paths={/etc/more}"],
+        "/provider/custom/resource/file/paths/0",
+    ),
+    ("provider.kubernetes.watch", &["watch.namespaces={a}"], "/provider/kubernetes/watch/namespaces/0"),
+    ("provider.kubernetes.deploy.type", &["deploy.type=ControllerNamespace"], "/provider/kubernetes/deploy/type"),
+    (
+        "provider.kubernetes.deploy.allowedFields",
+        &["deploy.allowedFields={envoyService}"],
+        "/provider/kubernetes/deploy/allowedFields/0",
+    ),
+    (
+        "provider.kubernetes.deploy.allowedServiceAccounts",
+        &["deploy.allowedServiceAccounts={plain}"],
+        "/provider/kubernetes/deploy/allowedServiceAccounts/0",
+    ),
+    (
+        "provider.kubernetes.deploy.allowedLabels",
+        &["deploy.allowedLabels={team,example.com/}"],
+        "/provider/kubernetes/deploy/allowedLabels/1",
+    ),
+    (
+        "allowedAnnotations",
+        &["deploy.allowedAnnotations={example.com/}"],
+        "/provider/kubernetes/deploy/allowedAnnotations/0",
+    ),
+    (
+        "provider.kubernetes.leaderElection",
+        &["config.provider.kubernetes.leaderElection.retryPeriod=1s"],
+        "/provider/kubernetes/leaderElection/retryPeriod",
+    ),
+    // Warnings without effect.
+    ("logging", &["config.logging.level.default=info"], "/logging/level/default"),
+    ("admin", &["config.admin.enablePprof=true"], "/admin/enablePprof"),
+];
+
+#[test]
+fn each_field_of_the_static_configuration_can_be_said_in_the_chart() {
+    let docs = std::fs::read_to_string(root().join("docs/kinds.md")).unwrap();
+    let (_, section) = docs.split_once("| `gateway.controllerName` |").unwrap();
+    let (rows, _) = section.split_once("| every other field |").unwrap();
+    let first_columns = rows.lines().skip(1).filter_map(|row| row.strip_prefix("| ")?.split(" | ").next());
+    let words = first_columns.flat_map(|column| column.split('`').skip(1).step_by(2));
+    let documented: BTreeSet<&str> = words.chain(["gateway.controllerName"]).collect();
+    assert_eq!(documented, FIELDS.iter().map(|(field, ..)| *field).collect());
+    for (field, values, pointer) in FIELDS {
+        let objects = objects(values);
+        let text = find(&objects, "ConfigMap")[0]["data"]["chancery.yaml"].as_str().unwrap();
+        let configuration: Value = serde_saphyr::from_str(text).unwrap();
+        assert!(configuration.pointer(pointer).is_some_and(|value| !value.is_null()), "{field} by {values:?}: {text}");
+    }
+    // An empty list is not the same as none: nothing is allowed.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "deploy: {type: GatewayNamespace, allowedFields: [], allowedServiceAccounts: []}")
+        .unwrap();
+    let text = render(&["--values", file.path().to_str().unwrap()]).unwrap();
+    assert!(text.contains("allowedFields: []") && text.contains("allowedServiceAccounts: []"), "{text}");
+}
+
 fn its_pods_can_do_nothing_that_they_do_not_need() {
     let objects = objects(&[]);
     let pod = &find(&objects, "Deployment")[0]["spec"]["template"]["spec"];
