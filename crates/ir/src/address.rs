@@ -128,7 +128,7 @@ fn refusal(address: IpAddr) -> Option<&'static str> {
             } else {
                 METADATA_V6.contains(&address).then_some(METADATA)
             };
-            own.or_else(|| embedded(address).into_iter().flatten().find_map(refusal_v4))
+            own.or_else(|| embedded(address).into_iter().find_map(refusal_v4))
         }
     }
 }
@@ -145,23 +145,31 @@ fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
 }
 
 /// Returns the addresses of IPv4 that one of IPv6 may lead to.
-fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
-    let v4 = |high: u16, low: u16| {
-        let ([one, two], [three, four]) = (high.to_be_bytes(), low.to_be_bytes());
-        Ipv4Addr::new(one, two, three, four)
-    };
+    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match (a, b, c, d, e, f) {
         // Mapped and compatible (RFC 4291, 2.5.5), translated (RFC 2765).
-        (0, 0, 0, 0, 0, 0 | 0xffff) | (0, 0, 0, 0, 0xffff, 0) => [Some(v4(g, h)), None],
-        // NAT64 (RFC 6052, RFC 8215).
-        (0x64, 0xff9b, ..) => [Some(v4(g, h)), None],
+        (0, 0, 0, 0, 0, 0 | 0xffff) | (0, 0, 0, 0, 0xffff, 0) => vec![v4(g, h)],
+        // NAT64 (RFC 6052, RFC 8215), with a prefix of each length that translators take.
+        (0x64, 0xff9b, ..) => NAT64_PREFIXES.iter().map(|prefix| translated(address, *prefix)).collect(),
         // 6to4 (RFC 3056).
-        (0x2002, high, low, ..) => [Some(v4(high, low)), None],
+        (0x2002, high, low, ..) => vec![v4(high, low)],
         // Teredo (RFC 4380): the server, and the client with its bits turned round.
-        (0x2001, 0, high, low, ..) => [Some(v4(high, low)), Some(v4(!g, !h))],
+        (0x2001, 0, high, low, ..) => vec![v4(high, low), v4(!g, !h)],
         // ISATAP (RFC 5214).
-        (.., 0 | 0x200, 0x5efe) => [Some(v4(g, h)), None],
-        _ => [None, None],
+        (.., 0 | 0x200, 0x5efe) => vec![v4(g, h)],
+        _ => Vec::new(),
     }
+}
+
+/// Octets of prefixes before an address of IPv4 (RFC 6052, 2.2).
+const NAT64_PREFIXES: [usize; 6] = [4, 5, 6, 7, 8, 12];
+
+/// Returns the four octets after a prefix. Octet 8 is never one of them (RFC 6052, 2.2).
+fn translated(address: Ipv6Addr, prefix: usize) -> Ipv4Addr {
+    let octets = address.octets().into_iter().enumerate();
+    let mut rest = octets.filter(|(at, _)| *at >= prefix && *at != 8).map(|(_, octet)| octet);
+    let mut next = || rest.next().unwrap_or_default();
+    Ipv4Addr::new(next(), next(), next(), next())
 }

@@ -23,6 +23,12 @@ fn every_spelling_of_a_metadata_address_is_refused() {
         "64:ff9b::a9fe:a9fe",
         "64:ff9b::169.254.169.254",
         "64:ff9b:1::169.254.169.254",
+        // The same with prefixes of 32, 40, 48, 56 and 64 bits.
+        "64:ff9b:a9fe:a9fe::",
+        "64:ff9b:1a9:fea9:fe::",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:a9:fe:a9fe::",
+        "64:ff9b:1:0:a9:fea9:fe00:0",
         "2002:a9fe:a9fe::1",
         "2001:0:a9fe:a9fe::1",
         "2001:0:808:808::5601:5601",
@@ -46,6 +52,7 @@ fn other_addresses_are_not() {
         "fd00::254",
         "2001:db8::1",
         "64:ff9b::a00:1",
+        "64:ff9b:1:a00:0:100::",
         "fec0::1",
     ] {
         assert_eq!(refusal(text.parse().unwrap()), None, "{text}");
