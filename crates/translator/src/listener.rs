@@ -81,6 +81,9 @@ pub(crate) fn judge_together(
     }
     leave_out_refused(lookup, &gateway::fleet(key), listeners);
     conflict::mark_conflicts(listeners, owned);
+    if !lookup.is_file_mode() {
+        conflict::mark_crowded(listeners);
+    }
     conflict::mark_taken(listeners, |socket| lookup.rival(key, socket, addresses));
     conflict::mark_overlaps(listeners);
 }

@@ -1,12 +1,19 @@
 //! Listeners of one Gateway and its `ListenerSet`s against each other (Gateway API "Distinct Listeners"), and against other Gateways of the machine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use api::ObjectKey;
 
 use super::host::PortHosts;
 use super::{ListenerPlan, Refusal, Socket, Speaks};
 use crate::hostname::Hostname;
+
+/// Ports of a Gateway in a cluster. Each is a port of its Service and one of the 2,768 that a cluster has for nodes (30000 to 32767): ten Gateways with as
+/// many have room.
+const MOST_PORTS: usize = 256;
+
+/// Ports of it that the sets of one namespace may add: as many as one set has listeners, so that four namespaces that take all have to act together.
+const MOST_PORTS_OF_A_NAMESPACE: usize = 64;
 
 /// Marks listeners that share a port and cannot be told apart. Of one object no winner is chosen: all of them are conflicted. Those of an object
 /// that comes later lose against those that were accepted before, and are in nobody's way. `owned` says how many each object has, in order.
@@ -124,5 +131,35 @@ pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(S
             let text = format!("port {} belongs to {winner}, which is older or comes first by name", listener.port);
             listener.refused = Some(Refusal::new("PortUnavailable", text).at("port"));
         }
+    }
+}
+
+/// Marks the listeners whose port is one too many for the Service of a Gateway in a cluster: it is one object for all, which the API server takes whole
+/// or not at all. Those of the Gateway itself and of older sets come first.
+pub(crate) fn mark_crowded(listeners: &mut [ListenerPlan]) {
+    let mut ports: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    let mut taken: BTreeSet<Socket> = BTreeSet::new();
+    let mut crowded = Vec::new();
+    for (index, listener) in listeners.iter().enumerate() {
+        if listener.refused.is_some() || taken.contains(&listener.socket()) {
+            continue;
+        }
+        let namespace = listener.is_of_set().then(|| listener.id.split('/').next().unwrap_or_default());
+        let own = ports.entry(namespace).or_default();
+        if taken.len() >= MOST_PORTS || namespace.is_some() && *own >= MOST_PORTS_OF_A_NAMESPACE {
+            crowded.push(index);
+            continue;
+        }
+        *own += 1;
+        taken.insert(listener.socket());
+    }
+    for index in crowded {
+        let Some(listener) = listeners.get_mut(index) else { continue };
+        let text = format!(
+            "port {} is one too many: a Gateway in a cluster has {MOST_PORTS} ports, of which {MOST_PORTS_OF_A_NAMESPACE} can be of the ListenerSets \
+             of one namespace; use a port that the Gateway has, or another Gateway",
+            listener.port
+        );
+        listener.refused = Some(Refusal::new("PortUnavailable", text).at("port"));
     }
 }

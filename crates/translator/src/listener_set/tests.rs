@@ -319,3 +319,32 @@ fn a_route_that_cannot_be_read_says_so_at_a_set_too() {
     let Some(Status::Route(status)) = outputs.with_rejection(graph, &key, None) else { panic!("a status") };
     assert_eq!(short(&status.parents[0].conditions), ["Accepted=False/UnsupportedValue"]);
 }
+
+#[test]
+fn ports_beyond_what_a_service_has_refuse_the_youngest_sets_only() {
+    let mut world = World::in_cluster();
+    let class = json!({"controllerName": api::envoy_gateway::DEFAULT_CONTROLLER_NAME});
+    let all = json!({"from": "All"});
+    let own = json!([{"name": "own", "port": 80, "protocol": "HTTP"}]);
+    world.apply([object(Kind::GatewayClass, "eg", class), parent(all, own)]);
+    let many = |number: i64| {
+        let port =
+            |port: i64| json!({"name": format!("p{port}"), "port": 1000 + number * 64 + port, "protocol": "HTTP"});
+        aged(set(&format!("t{number}/s"), Value::Array((0..64).map(port).collect())), number)
+    };
+    world.apply((0..5).map(many));
+    let refused = |world: &World, name: &str| {
+        told(world, name).1.iter().filter(|entry| entry.2[0] == "Accepted=False/PortUnavailable").count()
+    };
+    assert_eq!([0, 1, 2, 3, 4].map(|number| refused(&world, &format!("t{number}/s"))), [0, 0, 0, 1, 64]);
+    let outputs = world.translator.outputs();
+    let ports = |world: &World| world.translator.graph().iter(outputs.infra).next().expect("a fleet").1.ports.len();
+    assert_eq!(ports(&world), 256);
+    // A set of the same namespace as an older one has no further share.
+    let shared = json!({"name": "shared", "port": 80, "protocol": "HTTP", "hostname": "a.b"});
+    let new = json!({"name": "new", "port": 9999, "protocol": "HTTP"});
+    world.apply([aged(set("t0/more", json!([new, shared])), 9)]);
+    let entries = told(&world, "t0/more").1;
+    assert_eq!(entries[0].2[0], "Accepted=False/PortUnavailable");
+    assert_eq!(entries[1].2[0], "Accepted=True/Accepted", "a port that is there costs nothing");
+}
