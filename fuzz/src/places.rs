@@ -12,7 +12,7 @@ pub fn run(data: &[u8]) {
         addresses: ClosedAddresses {
             listeners: ["0.0.0.0:18000", "[::1]:18001"].into_iter().filter_map(|text| text.parse().ok()).collect(),
             machine: [IpAddr::from([10, 0, 0, 7])].into(),
-            link_local: false,
+            ..ClosedAddresses::default()
         },
         ..OwnPlaces::default()
     };

@@ -79,6 +79,7 @@ fn rules() -> BTreeMap<&'static str, Rights> {
         add(file, right.group, (resource, right.only), right.verbs);
     }
     proxies::objects().for_each(|(group, plural)| add("proxies", group, (plural.to_owned(), None), proxies::VERBS));
+    proxies::OWN.into_iter().for_each(|(group, plural, verbs)| add("own", group, (plural.to_owned(), None), verbs));
     let (group, plural, verbs) = proxies::NODES;
     add("cluster", group, (plural.to_owned(), None), verbs);
     files
@@ -315,7 +316,6 @@ fn the_configuration_says_what_the_values_say() {
     );
 }
 
-#[test]
 /// Fields of `EnvoyGateway` as docs/kinds.md has them, each with the values that say it and where it stands then.
 const FIELDS: [(&str, &[&str], &str); 20] = [
     ("gateway.controllerName", &["controllerName=example.com/x"], "/gateway/controllerName"),
@@ -392,6 +392,7 @@ fn each_field_of_the_static_configuration_can_be_said_in_the_chart() {
     assert!(text.contains("allowedFields: []") && text.contains("allowedServiceAccounts: []"), "{text}");
 }
 
+#[test]
 fn its_pods_can_do_nothing_that_they_do_not_need() {
     let objects = objects(&[]);
     let pod = &find(&objects, "Deployment")[0]["spec"]["template"]["spec"];

@@ -20,6 +20,7 @@ use api::envoy_gateway::EnvoyGatewaySpec;
 use api::{Object, Severity, Timestamp};
 use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
+use infra::kubernetes::OwnAddresses;
 use ir::{FleetName, Infra};
 use provider::file::{Past, SocketPaths, Texts};
 use store::Source;
@@ -65,7 +66,9 @@ pub(crate) async fn serve(
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
     let cluster = sources.cluster(&args, cluster).await?;
-    let places = own::places(&args, &layout, &state, cluster.is_some());
+    let mut places = own::places(&args, &layout, &state, cluster.is_some());
+    places.addresses.services.extend(cluster.as_ref().map(Cluster::own_name));
+    let (addresses, replicas) = watch::channel(OwnAddresses::default());
     let mut translator = translator(&places, &sources, &args);
     let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
@@ -100,6 +103,7 @@ pub(crate) async fn serve(
     let listening = Arc::new(AtomicBool::new(cluster.is_none()));
     let (places, proxies) = match cluster {
         Some(cluster) => {
+            cluster.follow_own_addresses(&mut tasks, addresses, &stop);
             ended.push(cluster.start(
                 &mut tasks,
                 &parts,
@@ -112,7 +116,7 @@ pub(crate) async fn serve(
             (places, (!args.no_envoy).then(|| start_here(&mut tasks, &args, &parts, layout, ending)))
         }
     };
-    tasks.spawn("own places", own::follow(places, paths, parts.inputs.clone(), stop.clone()));
+    tasks.spawn("own places", own::follow(places, (paths, replicas), parts.inputs.clone(), stop.clone()));
 
     // People.
     people(&mut tasks, &args, &parts, (log, listening), (state, roots));

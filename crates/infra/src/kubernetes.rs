@@ -31,6 +31,7 @@ mod fields;
 mod fleet;
 mod name;
 pub mod object;
+mod own;
 mod pace;
 mod run;
 mod seen;
@@ -45,6 +46,7 @@ pub use fact::{PodsFact, PodsState};
 /// A connection to an API server.
 pub use kube::Client;
 pub use object::{ClusterOptions, Fault, ObjectKind, Wanted, objects};
+pub use own::{OwnAddresses, OwnService, follow_own_addresses};
 pub use pace::Pace;
 pub use run::run;
 pub use shutdown::shutdown;

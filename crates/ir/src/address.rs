@@ -44,6 +44,8 @@ pub struct ClosedAddresses {
     pub listeners: BTreeSet<SocketAddr>,
     /// Addresses of this machine: a listener on all addresses is reached by each.
     pub machine: BTreeSet<IpAddr>,
+    /// Name and namespace of each Service at which Chancery is reached, in a cluster.
+    pub services: BTreeSet<(Box<str>, Box<str>)>,
     /// Backends may lead to link-local addresses and to the metadata services of clouds.
     pub link_local: bool,
 }
@@ -60,6 +62,22 @@ impl ClosedAddresses {
             own == address || own.is_unspecified() && is_here() || address.is_unspecified() && own.is_loopback()
         };
         self.listeners.iter().any(|listener| listener.port() == port && leads_there(listener))
+    }
+
+    /// Returns true if a name is one that a cluster's resolver gives to Chancery's Service or its replicas: with or without `svc` and what follows it,
+    /// short in its own namespace, or of a Pod there.
+    #[must_use]
+    pub fn is_own_name(&self, host: &str) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let labels: Vec<&str> = host.split('.').collect();
+        self.services.iter().any(|(service, namespace)| {
+            let is_here = |rest: &[&str]| match rest {
+                [first, second] | [first, second, "svc", ..] => **first == **service && **second == **namespace,
+                [_, second, "pod", ..] => **second == **namespace,
+                _ => false,
+            };
+            *host == **service || (0..labels.len()).filter_map(|at| labels.get(at..)).any(is_here)
+        })
     }
 
     /// Says why nothing leads to an address, in words that follow it, but for those of Chancery.

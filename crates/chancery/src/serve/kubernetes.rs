@@ -107,6 +107,28 @@ impl Cluster {
         self.told.clone()
     }
 
+    /// Returns the name and the namespace of the Service at which Chancery is reached.
+    pub(super) fn own_name(&self) -> (Box<str>, Box<str>) {
+        (self.args.service.as_str().into(), (*self.namespace).into())
+    }
+
+    /// Follows the addresses of that Service and of all replicas.
+    pub(super) fn follow_own_addresses(
+        &self,
+        tasks: &mut Tasks,
+        found: watch::Sender<pods_of::OwnAddresses>,
+        stop: &CancellationToken,
+    ) {
+        let of = pods_of::OwnService {
+            client: self.client.clone(),
+            namespace: Arc::clone(&self.namespace),
+            name: self.args.service.as_str().into(),
+            pace: pods_of::Pace::default(),
+        };
+        let following = pods_of::follow_own_addresses(of, found, stop.clone());
+        tasks.spawn_on(&self.threads, "addresses of replicas", until_the_end(following));
+    }
+
     /// Starts all that serves it; xDS at this address, and `listening` is set once proxies can come. Gives the end of
     /// leading.
     pub(super) fn start(

@@ -1,13 +1,14 @@
 //! The places of Chancery's own that no backend leads to: its folders and the addresses at which it listens.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use infra::host::{Layout, machine_addresses};
-use infra::kubernetes::pod_folders;
+use infra::kubernetes::{OwnAddresses, pod_folders};
 use provider::file::SocketPaths;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use translator::{ClosedAddresses, OwnPlaces};
 
@@ -35,27 +36,26 @@ pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: 
         addresses: ClosedAddresses {
             listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
             machine: machine_addresses(),
+            services: BTreeSet::new(),
             link_local: args.permissions.allow_link_local,
         },
     }
 }
 
-/// Reports changes of the places, and the targets of the sockets that `Backend`s name, until `stop`.
+/// Reports changes of the places, and the targets of the sockets that `Backend`s name, until `stop`. `replicas`: the addresses of all replicas in a
+/// cluster.
 pub(super) async fn follow(
     mut places: OwnPlaces,
-    sockets: SocketPaths,
+    (sockets, replicas): (SocketPaths, watch::Receiver<OwnAddresses>),
     inputs: mpsc::Sender<Input>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    // A listener on one address is reached by that one, whatever others the machine has.
-    let on_all = places.addresses.listeners.iter().any(|listener| listener.ip().is_unspecified());
+    let own = places.addresses.clone();
     let mut changed = true;
     while !stop.is_cancelled() {
-        if on_all {
-            let machine = machine_addresses();
-            changed |= places.addresses.machine != machine;
-            places.addresses.machine = machine;
-        }
+        let now = addresses(&own, &replicas.borrow());
+        changed |= places.addresses != now;
+        places.addresses = now;
         if std::mem::take(&mut changed) {
             let _ended = inputs.send(Input::Own(Arc::new(places.clone()))).await;
         }
@@ -70,4 +70,17 @@ pub(super) async fn follow(
         }
     }
     Ok(())
+}
+
+/// Returns the addresses of this process and of the whole installation, as they are now.
+fn addresses(own: &ClosedAddresses, all: &OwnAddresses) -> ClosedAddresses {
+    // A listener on one address is reached by that one, whatever others the machine has.
+    let on_all = own.listeners.iter().any(|listener| listener.ip().is_unspecified());
+    let mut now = own.clone();
+    if on_all {
+        now.machine = machine_addresses();
+    }
+    now.machine.extend(&all.replicas);
+    now.listeners.extend(&all.service);
+    now
 }

@@ -116,7 +116,7 @@ impl RawRules {
             let ip = ip.to_canonical();
             !self.here && (ip.is_loopback() || ip.is_unspecified())
         };
-        literal.iter().any(|ip| !is_of_proxy(ip) && self.closed.is_own(*ip, port))
+        self.closed.is_own_name(host) || literal.iter().any(|ip| !is_of_proxy(ip) && self.closed.is_own(*ip, port))
     }
 }
 

@@ -51,6 +51,9 @@ impl OwnPlaces {
         if host.rsplit('.').next().is_some_and(is_number) {
             return Some(format!("{host:?} ends in a number, so that it is no name; write an address under ip"));
         }
+        if self.addresses.is_own_name(host) {
+            return Some(format!("{host:?} is a name of Chancery"));
+        }
         if let Some(words) = self.addresses.refuses_name(host) {
             return Some(format!("{host:?} {words}; {ALLOW_LINK_LOCAL}"));
         }

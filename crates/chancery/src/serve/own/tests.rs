@@ -34,3 +34,31 @@ fn pods_own_sockets_and_tokens_are_chancerys_in_a_cluster() {
     }
     assert!(!is_own(&line, true, "/run/csi/agent.sock"));
 }
+
+#[test]
+fn all_replicas_of_an_installation_close_the_same_addresses() {
+    let own = ClosedAddresses {
+        listeners: ["0.0.0.0:18000", "0.0.0.0:8081"].map(|text| text.parse().expect("an address")).into(),
+        ..ClosedAddresses::default()
+    };
+    let all = OwnAddresses {
+        service: ["10.96.88.186:443".parse().expect("an address")].into(),
+        replicas: [[10, 244, 1, 22].into(), [10, 244, 1, 23].into()].into(),
+    };
+    let now = addresses(&own, &all);
+    for (ip, port, expected) in [
+        ([10, 244, 1, 22], 8081, true),
+        ([10, 244, 1, 23], 18000, true),
+        ([10, 244, 1, 23], 80, false),
+        ([10, 96, 88, 186], 443, true),
+        ([10, 96, 88, 186], 80, false),
+        ([10, 244, 1, 24], 8081, false),
+    ] {
+        assert_eq!(now.is_own(ip.into(), port), expected, "{ip:?} port {port}");
+    }
+    assert_eq!(
+        addresses(&own, &OwnAddresses::default()).listeners,
+        own.listeners,
+        "an address that is gone is open again"
+    );
+}

@@ -7,7 +7,8 @@ fn rules(here: bool) -> RawRules {
     let closed = ClosedAddresses {
         listeners: ["0.0.0.0:18000".parse().unwrap(), "127.0.0.1:8082".parse().unwrap()].into(),
         machine: [[10, 0, 0, 7].into()].into(),
-        link_local: false,
+        services: [("chancery".into(), "chancery-system".into())].into(),
+        ..ClosedAddresses::default()
     };
     RawRules { closed: closed.into(), here, folders: [PathBuf::from("/state")].into(), powers: Powers::default() }
 }
@@ -63,7 +64,9 @@ fn loopback_of_a_proxy_elsewhere_is_its_own() {
     for (host, port) in [("127.0.0.1", 18_000), ("localhost", 8_082), ("0.0.0.0", 18_000), ("", 8_082)] {
         assert!(!is_refused(&rules, host, port), "{host} {port}");
     }
-    for (host, port) in [("10.0.0.7", 18_000), ("169.254.169.254", 80)] {
+    for (host, port) in
+        [("10.0.0.7", 18_000), ("169.254.169.254", 80), ("chancery.chancery-system.svc.cluster.local", 18_000)]
+    {
         assert!(is_refused(&rules, host, port), "{host} {port}");
     }
 }

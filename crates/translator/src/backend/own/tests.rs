@@ -8,6 +8,7 @@ fn places(listeners: &[&str]) -> OwnPlaces {
         addresses: ClosedAddresses {
             listeners: listeners.iter().map(|text| text.parse().expect("an address")).collect(),
             machine: [[10, 0, 0, 7].into()].into(),
+            services: [("chancery".into(), "chancery-system".into())].into(),
             link_local: false,
         },
         ..OwnPlaces::default()
@@ -119,4 +120,29 @@ fn own_folder_below_an_allowed_one_stays_closed() {
         assert!(places.refuses_socket(path, false, None).is_some(), "{path}");
     }
     assert_eq!(places.refuses_socket("/run/csi/agent.sock", false, None), None);
+}
+
+#[test]
+fn name_of_chancerys_service_is_refused_in_each_form() {
+    let places = places(&[]);
+    for host in [
+        "chancery",
+        "Chancery.chancery-system",
+        "chancery.chancery-system.svc",
+        "chancery.chancery-system.svc.cluster.local",
+        "chancery.chancery-system.svc.other.domain",
+        "10-244-1-23.chancery.chancery-system.svc.cluster.local",
+        "10-244-1-23.chancery-system.pod.cluster.local",
+    ] {
+        assert!(places.refuses_host(host, 8081, false).is_some(), "{host}");
+    }
+    for host in [
+        "chancery.example",
+        "chancery.chancery-system.example",
+        "chancery.shop.svc.cluster.local",
+        "app.chancery-system.svc.cluster.local",
+        "chancery-system",
+    ] {
+        assert_eq!(places.refuses_host(host, 8081, false), None, "{host}");
+    }
 }

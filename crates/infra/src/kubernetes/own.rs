@@ -1,0 +1,152 @@
+//! Addresses of Chancery itself in a cluster: those of its Service and of all its replicas, the same for each replica that looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::call::causes;
+use super::pace::{Backoff, Pace};
+
+#[cfg(test)]
+mod tests;
+
+/// The label by which a Service's `EndpointSlice`s are found.
+const SERVICE: &str = "kubernetes.io/service-name";
+
+/// Duration of a watch that is requested, in seconds; one that is silent for as long begins again.
+const WATCH_SECONDS: u32 = 150;
+
+/// The Service at which proxies reach Chancery.
+#[derive(Clone)]
+pub struct OwnService {
+    /// The API server.
+    pub client: Client,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Times to wait.
+    pub pace: Pace,
+}
+
+/// Addresses of an installation, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnAddresses {
+    /// Addresses and ports of its Service, within the cluster and outside.
+    pub service: BTreeSet<SocketAddr>,
+    /// Addresses of its replicas, ready or not.
+    pub replicas: BTreeSet<IpAddr>,
+}
+
+/// Sends the addresses whenever they change, until `stop`. While they cannot be read those that were read last stay.
+pub async fn follow_own_addresses(of: OwnService, found: watch::Sender<OwnAddresses>, stop: CancellationToken) {
+    let OwnService { client, namespace, name, pace } = of;
+    let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
+    let slices: Api<EndpointSlice> = Api::namespaced(client, &namespace);
+    let bounded = || watcher::Config::default().timeout(WATCH_SECONDS);
+    let of_service = follow(services, bounded().fields(&format!("metadata.name={name}")), (pace, of_service), |all| {
+        publish(&found, |now| &mut now.service, all)
+    });
+    let of_slices = follow(slices, bounded().labels(&format!("{SERVICE}={name}")), (pace, of_slice), |all| {
+        publish(&found, |now| &mut now.replicas, all)
+    });
+    tokio::select! {
+        _ = futures::future::join(of_service, of_slices) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+fn publish<T: PartialEq>(
+    found: &watch::Sender<OwnAddresses>,
+    part: impl Fn(&mut OwnAddresses) -> &mut BTreeSet<T>,
+    all: BTreeSet<T>,
+) {
+    found.send_if_modified(|now| {
+        let changed = *part(now) != all;
+        *part(now) = all;
+        changed
+    });
+}
+
+/// Reads objects of a kind, and publishes what all of them say together after each change.
+async fn follow<K, T>(
+    api: Api<K>,
+    config: watcher::Config,
+    (pace, read): (Pace, fn(&K) -> BTreeSet<T>),
+    publish: impl Fn(BTreeSet<T>),
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+    T: Ord + Clone,
+{
+    let begin = || Box::pin(watcher(api.clone(), config.clone()));
+    let mut backoff = Backoff::new(pace.away);
+    let (mut events, mut lists, mut is_silent) = (begin(), true, false);
+    let (mut known, mut listed) = (BTreeMap::new(), BTreeMap::new());
+    loop {
+        // The library bounds a silent watch, not a list.
+        let bound = if lists { pace.answer } else { Duration::MAX };
+        let event = match timeout(bound, events.next()).await {
+            Ok(Some(Ok(event))) => event,
+            Ok(Some(Err(error))) => {
+                if !std::mem::replace(&mut is_silent, true) {
+                    warn!(
+                        kind = &*K::kind(&()),
+                        error = causes(&error),
+                        "the addresses of other replicas cannot be read: backends may lead there; allow list and watch on services and endpointslices in \
+                         Chancery's namespace"
+                    );
+                }
+                sleep(backoff.wait()).await;
+                continue;
+            }
+            Err(_) => {
+                events = begin();
+                continue;
+            }
+            Ok(None) => return,
+        };
+        lists = matches!(event, Event::Init | Event::InitApply(_));
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => drop(listed.insert(object.name_any(), read(&object))),
+            Event::InitDone => known = std::mem::take(&mut listed),
+            Event::Apply(object) => drop(known.insert(object.name_any(), read(&object))),
+            Event::Delete(object) => drop(known.remove(&object.name_any())),
+        }
+        if !lists {
+            backoff.reset();
+            is_silent = false;
+            publish(known.values().flatten().cloned().collect());
+        }
+    }
+}
+
+fn of_service(service: &Service) -> BTreeSet<SocketAddr> {
+    let spec = service.spec.clone().unwrap_or_default();
+    let balanced = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref());
+    let outside = balanced.into_iter().flatten().filter_map(|ingress| ingress.ip.as_deref());
+    let inside =
+        spec.cluster_ips.iter().flatten().chain(spec.cluster_ip.iter()).chain(spec.external_ips.iter().flatten());
+    let all: BTreeSet<IpAddr> =
+        inside.map(String::as_str).chain(outside).filter_map(|text| text.parse().ok()).collect();
+    let ports = spec.ports.iter().flatten().filter_map(|port| u16::try_from(port.port).ok());
+    ports.flat_map(|port| all.iter().map(move |ip| SocketAddr::new(*ip, port))).collect()
+}
+
+fn of_slice(slice: &EndpointSlice) -> BTreeSet<IpAddr> {
+    let addresses = slice.endpoints.iter().flatten().flat_map(|endpoint| &endpoint.addresses);
+    addresses.filter_map(|text| text.parse().ok()).collect()
+}
