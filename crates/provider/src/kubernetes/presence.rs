@@ -1,15 +1,16 @@
 //! [`Presence`]: notices that a Pod is gone. A token that is bound to a Pod ends with it, and so do the streams that it opened.
 //!
 //! Only tracked Pods matter. Each namespace that has some is watched, metadata only: a Pod that the watch has shown and shows no more is gone at once. A Pod
-//! that it has not shown is looked up in the API server, within [`PresenceTiming::look`].
+//! that it has not shown is looked up in the API server: at once when it is tracked first, and again each [`PresenceTiming::look`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use hashbrown::{HashMap, HashSet};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{Api, ListParams, PartialObjectMeta, WatchEvent, WatchParams};
 use tokio::sync::{Notify, watch};
@@ -23,12 +24,22 @@ use crate::kubernetes::call::causes;
 #[cfg(test)]
 mod tests;
 
-/// Pods that are tracked at most: as many as tokens are remembered (`xds`), some 200 bytes each, so 3.2 MB. The end of a further one is noticed when its token
-/// is reviewed again.
+/// Pods that are tracked at most: as many as tokens are remembered (`xds`), some 700 bytes each with labels of at most 63 characters, so 12 MB. A further one
+/// counts as one that cannot be looked up.
 const MOST: usize = 16_384;
+
+/// Time for which a Pod that is gone is remembered: longer than the API server remembers the review of its token (10 s).
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Pods that are remembered as gone at most, the latest: 270 in a second for a minute, some 100 bytes each, so 1.6 MB. Of an earlier one the API server says
+/// that it is not there.
+const MOST_GONE: usize = 16_384;
 
 /// Namespaces that are watched one by one, each over a connection of its own; with Pods in more, the Pods of all namespaces are watched together.
 const ONE_BY_ONE: usize = 32;
+
+/// Longest wait for the answer to a look.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Pods that are looked for at the same time: at 5 ms each 6,400 in a second.
 const AT_ONCE: usize = 32;
@@ -68,6 +79,27 @@ pub struct PodId {
     pub uid: Arc<str>,
 }
 
+/// What the API server says of a Pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its labels, of those that are kept.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Kind and name of the object that controls it.
+    pub controller: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl PodFacts {
+    fn read(metadata: &ObjectMeta, kept: &[&str]) -> Self {
+        let labels = metadata.labels.iter().flatten().filter(|(label, _)| kept.contains(&label.as_str()));
+        let owners = metadata.owner_references.iter().flatten();
+        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+        Self {
+            labels: labels.map(|(label, value)| (label.as_str().into(), value.as_str().into())).collect(),
+            controller: controller.map(|owner| (owner.kind.as_str().into(), owner.name.as_str().into())),
+        }
+    }
+}
+
 /// Becomes `true` once a Pod is gone. The Pod is tracked until this is dropped.
 pub type Gone = Arc<watch::Sender<bool>>;
 
@@ -78,6 +110,8 @@ pub struct Presence(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
+    /// Names of the labels that are kept of a Pod.
+    kept: &'static [&'static str],
     /// A further Pod is tracked.
     added: Notify,
 }
@@ -88,19 +122,55 @@ struct State {
     tracked: HashMap<Arc<str>, Tracked>,
     /// Uids of the Pods that watches show, by the namespace that is watched; empty is all of them.
     shown: BTreeMap<Arc<str>, HashSet<Arc<str>>>,
+    /// Uids of Pods that are gone, and the order in which they went.
+    gone: HashSet<Arc<str>>,
+    went: VecDeque<(Instant, Arc<str>)>,
+}
+
+impl State {
+    fn is_shown(&self, pod: &PodId) -> bool {
+        let by = |namespace: &str| self.shown.get(namespace).is_some_and(|shown| shown.contains(&pod.uid));
+        by(&pod.namespace) || by("")
+    }
+
+    /// Remembers that a Pod is gone.
+    fn remember(&mut self, uid: &str, now: Instant) {
+        let is_old = |(at, _): &(Instant, Arc<str>)| now.duration_since(*at) >= REMEMBERED;
+        while self.went.len() >= MOST_GONE || self.went.front().is_some_and(is_old) {
+            let Some((_, uid)) = self.went.pop_front() else { break };
+            self.gone.remove(&uid);
+        }
+        let uid: Arc<str> = uid.into();
+        if self.gone.insert(Arc::clone(&uid)) {
+            self.went.push_back((now, uid));
+        }
+    }
 }
 
 struct Tracked {
     pod: PodId,
     gone: Weak<watch::Sender<bool>>,
     since: Instant,
+    /// What the API server said of it last; none before it said anything.
+    facts: Option<PodFacts>,
+    /// The last look at it failed.
+    is_uncertain: bool,
 }
 
 impl Presence {
-    /// Tracks a Pod that was there a moment ago, until the result is dropped.
+    /// Keeps these labels of Pods.
+    #[must_use]
+    pub fn new(kept: &'static [&'static str]) -> Self {
+        Self(Arc::new(Inner { kept, ..Inner::default() }))
+    }
+
+    /// Tracks a Pod until the result is dropped. One that is known to be gone is gone at once.
     #[must_use]
     pub fn track(&self, pod: &PodId) -> Gone {
         let mut state = self.state();
+        if state.gone.contains(&pod.uid) {
+            return Arc::new(watch::Sender::new(true));
+        }
         if let Some(known) = state.tracked.get(&pod.uid).and_then(|tracked| tracked.gone.upgrade()) {
             return known;
         }
@@ -109,11 +179,88 @@ impl Presence {
             state.tracked.retain(|_, tracked| tracked.gone.strong_count() > 0);
         }
         if state.tracked.len() < MOST {
-            let tracked = Tracked { pod: pod.clone(), gone: Arc::downgrade(&gone), since: Instant::now() };
+            let tracked = Tracked {
+                pod: pod.clone(),
+                gone: Arc::downgrade(&gone),
+                since: Instant::now(),
+                facts: None,
+                is_uncertain: false,
+            };
             state.tracked.insert(Arc::clone(&pod.uid), tracked);
             self.0.added.notify_one();
         }
         gone
+    }
+
+    /// Tracks a Pod, and looks for it in the API server if nothing is known of it yet.
+    pub async fn find(&self, client: &Client, pod: &PodId) -> Gone {
+        let gone = self.track(pod);
+        if !*gone.borrow() && self.facts(&pod.uid).is_none() {
+            self.look(client, pod).await;
+        }
+        gone
+    }
+
+    /// What the API server said of a tracked Pod; none if it has not said anything.
+    #[must_use]
+    pub fn facts(&self, uid: &str) -> Option<PodFacts> {
+        self.state().tracked.get(uid)?.facts.clone()
+    }
+
+    /// Returns true if the end of a Pod is not noticed here: no watch shows it, and it cannot be looked up.
+    #[must_use]
+    pub fn is_uncertain(&self, pod: &PodId) -> bool {
+        let state = self.state();
+        if state.gone.contains(&pod.uid) || state.is_shown(pod) {
+            return false;
+        }
+        state.tracked.get(&pod.uid).is_none_or(|tracked| tracked.is_uncertain)
+    }
+
+    /// Notes what the API server says of a Pod: for tests of what follows from it.
+    pub fn set_facts(&self, pod: &PodId, facts: PodFacts) {
+        if let Some(tracked) = self.state().tracked.get_mut(&pod.uid) {
+            tracked.facts = Some(facts);
+        }
+    }
+
+    /// Looks for a Pod in the API server.
+    async fn look(&self, client: &Client, pod: &PodId) {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+        // The right is to list; to get a single object is another right.
+        let this = ListParams::default().fields(&format!("metadata.name={}", pod.name));
+        // A server that does not answer must not keep other Pods from being looked for.
+        let found = match timeout(ANSWER, pods.list_metadata(&this)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return self.doubt(pod, &causes(&error)),
+            Err(_) => return self.doubt(pod, "no answer in time"),
+        };
+        match found.items.iter().find(|found| found.metadata.uid.as_deref() == Some(&*pod.uid)) {
+            Some(found) => self.describe(&pod.uid, &found.metadata),
+            None => self.end(&pod.uid),
+        }
+    }
+
+    /// Notes that a Pod cannot be looked up.
+    fn doubt(&self, pod: &PodId, why: &str) {
+        let mut state = self.state();
+        let Some(tracked) = state.tracked.get_mut(&pod.uid) else { return };
+        if !std::mem::replace(&mut tracked.is_uncertain, true) {
+            warn!(
+                namespace = %pod.namespace,
+                pod = %pod.name,
+                "a Pod cannot be looked up: it counts as no proxy of a Gateway, and its token is reviewed every few seconds instead; \
+                 grant list and watch on pods in its namespace: {why}"
+            );
+        }
+    }
+
+    /// Notes what the API server says of a Pod.
+    fn describe(&self, uid: &str, metadata: &ObjectMeta) {
+        if let Some(tracked) = self.state().tracked.get_mut(uid) {
+            tracked.facts = Some(PodFacts::read(metadata, self.0.kept));
+            tracked.is_uncertain = false;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -132,15 +279,17 @@ impl Presence {
     /// Tracked Pods that no watch shows and that were tracked before this.
     fn unseen(&self, before: Instant) -> Vec<PodId> {
         let state = self.state();
-        let shown = |namespace: &str, uid: &str| state.shown.get(namespace).is_some_and(|shown| shown.contains(uid));
-        let is_shown = |pod: &PodId| shown(&pod.namespace, &pod.uid) || shown("", &pod.uid);
         let old = state.tracked.values().filter(|tracked| tracked.since <= before);
-        old.map(|tracked| &tracked.pod).filter(|pod| !is_shown(pod)).cloned().collect()
+        old.map(|tracked| &tracked.pod).filter(|pod| !state.is_shown(pod)).cloned().collect()
     }
 
     /// Notes that a Pod is gone.
     fn end(&self, uid: &str) {
-        let tracked = self.state().tracked.remove(uid);
+        let tracked = {
+            let mut state = self.state();
+            state.remember(uid, Instant::now());
+            state.tracked.remove(uid)
+        };
         if let Some(tracked) = tracked {
             debug!(namespace = %tracked.pod.namespace, pod = %tracked.pod.name, "a Pod is gone: its token is good no more");
             if let Some(gone) = tracked.gone.upgrade() {
@@ -193,9 +342,7 @@ pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, s
         }
         let unseen = Instant::now().checked_sub(tempo.look).map(|before| presence.unseen(before)).unwrap_or_default();
         let looking = futures::stream::iter(unseen).for_each_concurrent(AT_ONCE, async |pod| {
-            if is_gone(&client, &pod).await {
-                presence.end(&pod.uid);
-            }
+            presence.look(&client, &pod).await;
         });
         tokio::select! {
             () = looking => {}
@@ -209,20 +356,6 @@ pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, s
         }
     }
     tasks.shutdown().await;
-}
-
-/// Returns true if the API server has no such Pod. One that cannot be looked up counts as there.
-async fn is_gone(client: &Client, pod: &PodId) -> bool {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    // The right is to list; to get a single object is another right.
-    let this = ListParams::default().fields(&format!("metadata.name={}", pod.name));
-    match pods.list_metadata(&this).await {
-        Ok(found) => !found.items.iter().any(|found| found.metadata.uid.as_deref() == Some(&*pod.uid)),
-        Err(error) => {
-            debug!(error = causes(&error), "it cannot be said whether a Pod is there");
-            false
-        }
-    }
 }
 
 /// Lists and watches the Pods of a namespace, or of all, for ever.
@@ -261,7 +394,11 @@ async fn list_and_watch(
     loop {
         let page = ListParams { limit: Some(PAGE), continue_token: next.take(), ..ListParams::default() };
         let page = pods.list_metadata(&page).await?;
-        uids.extend(page.items.iter().filter_map(uid));
+        for pod in &page.items {
+            let Some(uid) = uid(pod) else { continue };
+            presence.describe(&uid, &pod.metadata);
+            uids.insert(uid);
+        }
         version = page.metadata.resource_version.unwrap_or(version);
         next = page.metadata.continue_.filter(|token| !token.is_empty());
         if next.is_none() {
@@ -276,7 +413,10 @@ async fn list_and_watch(
         match timeout(SILENCE, events.try_next()).await.unwrap_or(Ok(None))? {
             None | Some(WatchEvent::Error(_)) => return Ok(()),
             Some(WatchEvent::Added(pod) | WatchEvent::Modified(pod)) => {
-                uid(&pod).into_iter().for_each(|uid| presence.shows(namespace, uid));
+                if let Some(uid) = uid(&pod) {
+                    presence.describe(&uid, &pod.metadata);
+                    presence.shows(namespace, uid);
+                }
             }
             Some(WatchEvent::Deleted(pod)) => {
                 uid(&pod).into_iter().for_each(|uid| presence.hides(namespace, &uid));

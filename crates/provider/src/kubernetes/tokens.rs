@@ -12,8 +12,11 @@ use serde::Deserialize;
 
 use crate::kubernetes::call::causes;
 
+mod rechecks;
 #[cfg(test)]
 mod tests;
+
+pub use rechecks::{RecheckTiming, TokenRechecks, Withdrawn};
 
 /// Asks whose tokens are.
 #[derive(Clone)]

@@ -27,17 +27,29 @@ struct Server {
     /// By name.
     pods: Mutex<BTreeMap<String, String>>,
     events: broadcast::Sender<String>,
-    /// Whole lists, and watches, are refused.
-    forbids: bool,
+    forbids: Forbids,
+}
+
+/// What a server refuses.
+#[derive(Clone, Copy, PartialEq)]
+enum Forbids {
+    Nothing,
+    /// Whole lists, and watches.
+    Watches,
+    All,
 }
 
 fn pod(name: &str, uid: &str) -> Value {
-    let metadata = json!({ "name": name, "namespace": "shop", "uid": uid });
+    let owner =
+        json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "9", "controller": true });
+    let metadata = json!({
+        "name": name, "namespace": "shop", "uid": uid, "ownerReferences": [owner], "labels": { "app": "web", "other": "label" },
+    });
     json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata })
 }
 
 impl Server {
-    async fn start(forbids: bool) -> (Arc<Self>, Client) {
+    async fn start(forbids: Forbids) -> (Arc<Self>, Client) {
         let server = Arc::new(Self { pods: Mutex::default(), events: broadcast::Sender::new(16), forbids });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -69,7 +81,7 @@ async fn answer(
 ) -> Response {
     assert_eq!(namespace, "shop");
     let name = query.get("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name="));
-    if server.forbids && name.is_none() {
+    if server.forbids == Forbids::All || (server.forbids == Forbids::Watches && name.is_none()) {
         return StatusCode::FORBIDDEN.into_response();
     }
     if query.contains_key("watch") {
@@ -91,7 +103,7 @@ struct Following(Presence, CancellationToken);
 
 impl Following {
     fn start(client: Client) -> Self {
-        let (presence, stop) = (Presence::default(), CancellationToken::new());
+        let (presence, stop) = (Presence::new(&["app"]), CancellationToken::new());
         tokio::spawn(follow(presence.clone(), client, TEMPO, stop.clone()));
         Self(presence, stop)
     }
@@ -122,7 +134,7 @@ async fn until_gone(gone: &Gone) {
 
 #[tokio::test]
 async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
-    let (server, client) = Server::start(false).await;
+    let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "1");
     server.put("b", "2");
     let following = Following::start(client);
@@ -136,7 +148,7 @@ async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
 
 #[tokio::test]
 async fn another_pod_of_the_same_name_is_another() {
-    let (server, client) = Server::start(false).await;
+    let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "2");
     let following = Following::start(client);
     let (old, new) = (following.track("a", "1"), following.track("a", "2"));
@@ -146,7 +158,7 @@ async fn another_pod_of_the_same_name_is_another() {
 
 #[tokio::test]
 async fn where_pods_may_not_be_watched_each_is_looked_for() {
-    let (server, client) = Server::start(true).await;
+    let (server, client) = Server::start(Forbids::Watches).await;
     server.put("a", "1");
     server.put("b", "2");
     let following = Following::start(client);
@@ -158,7 +170,7 @@ async fn where_pods_may_not_be_watched_each_is_looked_for() {
 
 #[tokio::test]
 async fn a_pod_whose_handle_is_dropped_is_followed_no_more() {
-    let (server, client) = Server::start(false).await;
+    let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "1");
     let following = Following::start(client);
     let gone = following.track("a", "1");
@@ -171,4 +183,63 @@ async fn a_pod_whose_handle_is_dropped_is_followed_no_more() {
     };
     timeout(DEADLINE, forgotten).await.expect("its namespace is watched no more");
     assert!(following.0.state().tracked.is_empty());
+}
+
+fn id(name: &str, uid: &str) -> PodId {
+    PodId { namespace: "shop".into(), name: name.into(), uid: uid.into() }
+}
+
+#[tokio::test]
+async fn pod_that_went_is_gone_when_tracked_again() {
+    let (server, client) = Server::start(Forbids::Nothing).await;
+    server.put("a", "1");
+    let following = Following::start(client);
+    let gone = following.track("a", "1");
+    following.until_shown("1").await;
+    server.delete("a");
+    until_gone(&gone).await;
+    assert!(*following.track("a", "1").borrow(), "its token may still be reviewed as good");
+    assert!(!*following.track("a", "2").borrow());
+}
+
+#[tokio::test]
+async fn first_look_finds_facts_or_the_end() {
+    let (server, client) = Server::start(Forbids::Watches).await;
+    server.put("a", "1");
+    let presence = Presence::new(&["app"]);
+    let gone = presence.find(&client, &id("a", "1")).await;
+    assert!(!*gone.borrow());
+    let facts = presence.facts("1").unwrap();
+    assert_eq!(facts.labels, [("app".into(), "web".into())].into());
+    assert_eq!(facts.controller, Some(("ReplicaSet".into(), "web-1".into())));
+    assert!(!presence.is_uncertain(&id("a", "1")));
+    assert!(*presence.find(&client, &id("a", "0")).await.borrow(), "a Pod that no watch has shown is gone");
+    assert!(presence.is_uncertain(&id("b", "2")), "it is not tracked");
+}
+
+#[tokio::test]
+async fn pod_that_cannot_be_looked_up_is_uncertain() {
+    let (server, client) = Server::start(Forbids::All).await;
+    server.put("a", "1");
+    let presence = Presence::new(&["app"]);
+    let gone = presence.find(&client, &id("a", "1")).await;
+    assert!(!*gone.borrow());
+    assert!(presence.is_uncertain(&id("a", "1")));
+    assert_eq!(presence.facts("1"), None);
+}
+
+#[test]
+fn pods_that_are_gone_are_remembered_for_a_time_and_in_bounds() {
+    let mut state = State::default();
+    let start = Instant::now();
+    state.remember("old", start);
+    state.remember("old", start);
+    assert_eq!((state.gone.len(), state.went.len()), (1, 1));
+    for uid in 0..MOST_GONE {
+        state.remember(&uid.to_string(), start + Duration::from_secs(1));
+    }
+    assert_eq!((state.gone.len(), state.went.len()), (MOST_GONE, MOST_GONE));
+    assert!(!state.gone.contains("old") && state.gone.contains("0"));
+    state.remember("new", start + Duration::from_secs(1) + REMEMBERED);
+    assert_eq!(state.gone.iter().map(|uid| &**uid).collect::<Vec<_>>(), ["new"]);
 }
