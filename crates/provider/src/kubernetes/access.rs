@@ -90,6 +90,8 @@ pub fn access() -> Vec<Access> {
         secret,
         one(Only::Authority, secret),
         other(Reach::Own, Kind::ConfigMap.group(), Kind::ConfigMap.plural(), EXCHANGE),
+        // Pods of proxies can be there, also where it is not watched.
+        other(Reach::Own, "", "pods", FOLLOW),
     ];
     read.chain(statuses).chain(others).collect()
 }
