@@ -33,6 +33,7 @@ mod name;
 pub mod object;
 mod own;
 mod pace;
+mod proxy_objects;
 mod run;
 mod seen;
 pub mod shutdown;
@@ -41,13 +42,15 @@ mod state;
 mod watch;
 mod world;
 
-pub use account::{service_account, usual_service_accounts};
+pub use account::usual_service_accounts;
 pub use fact::{PodsFact, PodsState};
 /// A connection to an API server.
 pub use kube::Client;
+pub use name::{Owner, POD_LABELS};
 pub use object::{ClusterOptions, Fault, ObjectKind, Wanted, objects};
 pub use own::{OwnAddresses, OwnService, follow_own_addresses};
 pub use pace::Pace;
+pub use proxy_objects::{NotAProxy, ProxyObjects, workload};
 pub use run::run;
 pub use shutdown::shutdown;
 
@@ -70,6 +73,8 @@ pub struct Options {
     pub cluster: channel::Receiver<Arc<ClusterOptions>>,
     /// How long to wait for what.
     pub pace: Pace,
+    /// Receives the accounts and workloads of proxies that the API server has.
+    pub proxies: channel::Sender<Arc<ProxyObjects>>,
 }
 
 /// In which namespaces objects are looked at and made.

@@ -82,7 +82,8 @@ impl Stage {
             enter(&state);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let options = Options { client: client(&config, user).await, scope, cluster: on_cluster, pace: PACE };
+                let (client, proxies) = (client(&config, user).await, watch::Sender::default());
+                let options = Options { client, scope, cluster: on_cluster, pace: PACE, proxies };
                 run(options, on_wanted, on_leading, sender, token).await.unwrap();
             });
         });

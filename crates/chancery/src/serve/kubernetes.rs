@@ -22,12 +22,15 @@ use anyhow::Context as _;
 use api::DurationText;
 use api::envoy_gateway::{DeployType, EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
 use infra::kubernetes as pods_of;
+use infra::kubernetes::{POD_LABELS, ProxyObjects};
 use provider::kubernetes::classes::ClassesOptions;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
 use provider::kubernetes::presence::{self, Presence, PresenceTiming};
 use provider::kubernetes::replicas::{self, Exchange, Said, Tempo};
 use provider::kubernetes::status::{self, Board, Gather, WriterOptions};
-use provider::kubernetes::{self as source, Client, Connection, Observed, Pace, Scope, SecretStore};
+use provider::kubernetes::{
+    self as source, Client, Connection, Observed, Pace, RecheckTiming, Scope, SecretStore, TokenRechecks, TokenReviewer,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +42,7 @@ use crate::cli::KubernetesArgs;
 use crate::core::Input;
 
 use certificates::Certificates;
-use identity::{Accounts, TrustDomain};
+use identity::{Accounts, Reviews, TrustDomain};
 
 /// For whom the tokens of proxies are.
 const AUDIENCE: &str = "chancery";
@@ -170,17 +173,8 @@ impl Cluster {
         }
 
         let (announce, authorities) = watch::channel(Arc::from(""));
-        let accounts = Accounts::new(&around.last_good, &self.namespace);
-        let presence = Presence::default();
-        let asked = (self.client.clone(), presence.clone());
-        let trusted = (accounts.clone(), self.trust_domain.clone());
-        let gate = identity::gate(asked, AUDIENCE, trusted, limits);
-        let following = presence::follow(presence, self.client.clone(), PresenceTiming::default(), around.stop.clone());
-        tasks.spawn_on(&threads, "Pods of proxies", async move {
-            following.await;
-            Ok(())
-        });
-        tasks.spawn_on(&threads, "accounts of proxies", accounts.follow(around.infra.clone()));
+        let (proxies, made) = watch::channel(Arc::default());
+        let gate = self.gate(tasks, around, (limits, made));
         let certificates = Certificates {
             store: SecretStore::new(self.client.clone(), &self.namespace, &self.args.ca_secret.as_str().into()),
             hosts: self.hosts(),
@@ -191,8 +185,33 @@ impl Cluster {
         let address = address.unwrap_or(XDS_ADDRESS);
         let serving = certificates.serve((around.server.clone(), address, gate), listening, around.stop.clone());
         tasks.spawn_on(&threads, "xDS for proxies of the cluster", serving);
-        self.proxies(tasks, around, (address.port(), authorities, leading));
+        self.proxies(tasks, around, (address.port(), authorities, leading), proxies);
         Ok(ended)
+    }
+
+    /// The gate of xDS for proxies, with the tasks that follow their Pods and tokens.
+    fn gate(
+        &self,
+        tasks: &mut Tasks,
+        around: &Around,
+        (limits, made): (xds::Limits, watch::Receiver<Arc<ProxyObjects>>),
+    ) -> xds::Gate {
+        let presence = Presence::new(&POD_LABELS);
+        let accounts = Accounts::new(&around.last_good, &self.namespace, presence.clone(), made);
+        let reviews = Reviews {
+            client: self.client.clone(),
+            reviewer: TokenReviewer::new(self.client.clone(), AUDIENCE.into()),
+            presence: presence.clone(),
+            rechecks: TokenRechecks::default(),
+        };
+        let stop = &around.stop;
+        let (rechecks, reviewer) = (reviews.rechecks.clone(), reviews.reviewer.clone());
+        let rechecking = rechecks.follow(reviewer, presence.clone(), RecheckTiming::default(), stop.clone());
+        tasks.spawn_on(&self.threads, "tokens of proxies", until_the_end(rechecking));
+        let following = presence::follow(presence, self.client.clone(), PresenceTiming::default(), stop.clone());
+        tasks.spawn_on(&self.threads, "Pods of proxies", until_the_end(following));
+        tasks.spawn_on(&self.threads, "accounts of proxies", accounts.clone().follow(around.infra.clone()));
+        identity::gate(reviews, (accounts, self.trust_domain.clone()), limits)
     }
 
     /// Proxies as Pods, those of Gateways and those beside applications.
@@ -201,6 +220,7 @@ impl Cluster {
         tasks: &mut Tasks,
         around: &Around,
         (port, authorities, leading): (u16, watch::Receiver<Arc<str>>, watch::Receiver<bool>),
+        proxies: watch::Sender<Arc<ProxyObjects>>,
     ) {
         let sidecars = sidecars::Places {
             client: self.client.clone(),
@@ -216,6 +236,7 @@ impl Cluster {
             scope: pods_scope(&self.provider, &self.namespace),
             options: self.cluster_options(port),
             authorities,
+            proxies,
         };
         let (facts, seen) = mpsc::channel(crate::core::QUEUE);
         tasks.spawn_on(

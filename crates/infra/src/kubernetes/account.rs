@@ -2,22 +2,12 @@
 
 use std::sync::Arc;
 
-use ir::Infra;
 use ir::infra::ObjectName;
 use ir::infra::kubernetes::Place;
 
 use super::name::object_name;
 
-/// The `ServiceAccount` of a fleet's Pods, by which they prove whose they are; none for a fleet of this machine.
-#[must_use]
-pub fn service_account(infra: &Infra, controller: &Arc<str>) -> Option<ObjectName> {
-    let kubernetes = infra.kubernetes.as_deref()?;
-    let own = || object_name(&infra.gateway, kubernetes.place).into();
-    let name = kubernetes.service_account.clone().unwrap_or_else(own);
-    Some(ObjectName { namespace: namespace(&infra.gateway, kubernetes.place, controller), name })
-}
-
-/// Those that it can be as long as nobody knows what is asked for, unless `EnvoyProxy` names another.
+/// The `ServiceAccount`s of a Gateway's Pods where no `EnvoyProxy` names another, one for each place. Its workload has the same name.
 #[must_use]
 pub fn usual_service_accounts(gateway: &ObjectName, controller: &Arc<str>) -> [ObjectName; 2] {
     [Place::Gateway, Place::Controller].map(|place| ObjectName {

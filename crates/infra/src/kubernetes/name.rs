@@ -1,5 +1,7 @@
 //! Names and labels of what is made for a Gateway, and whose an object is by its labels.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use ir::infra::ObjectName;
@@ -90,16 +92,30 @@ pub(super) fn watched(controller: &str) -> String {
     format!("{}={},{}={},{CONTROLLER}={controller}", MANAGED_BY.0, MANAGED_BY.1, COMPONENT.0, COMPONENT.1)
 }
 
+/// The labels that say whose proxy a Pod is.
+pub const POD_LABELS: [&str; 4] = [COMPONENT.0, MANAGED_BY.0, OWNER_NAME, OWNER_NAMESPACE];
+
 /// A Gateway as the labels of its objects name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Owner {
+pub struct Owner {
     pub(super) namespace: Arc<str>,
     /// The name, as the value of a label.
     pub(super) name: Arc<str>,
 }
 
 impl Owner {
-    pub(super) fn of(gateway: &ObjectName) -> Self {
+    /// The Gateway whose proxy a Pod is by its labels ([`POD_LABELS`]), which anyone could have written.
+    #[must_use]
+    pub fn of_pod(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Option<Self> {
+        let has = |(name, value): (&str, &str)| labels.get(name).is_some_and(|found| &**found == value);
+        let label = |name: &str| labels.get(name).cloned();
+        (has(COMPONENT) && has(MANAGED_BY))
+            .then(|| Some(Self { namespace: label(OWNER_NAMESPACE)?, name: label(OWNER_NAME)? }))?
+    }
+
+    /// The labels of a Gateway's objects.
+    #[must_use]
+    pub fn of(gateway: &ObjectName) -> Self {
         Self { namespace: Arc::clone(&gateway.namespace), name: label_value(&gateway.name).into() }
     }
 
@@ -110,6 +126,13 @@ impl Owner {
         }
         let label = |name| metadata.labels.as_ref()?.get(name).map(|value| Arc::from(value.as_str()));
         Some(Self { namespace: label(OWNER_NAMESPACE)?, name: label(OWNER_NAME)? })
+    }
+}
+
+impl fmt::Display for Owner {
+    /// As `shop/gw`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 

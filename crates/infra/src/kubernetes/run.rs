@@ -15,6 +15,7 @@ use super::fact::{PodsFact, PodsState};
 use super::fleet::Fleet;
 use super::name::{self, Owner};
 use super::object::{ClusterOptions, ObjectKind, objects};
+use super::proxy_objects::{ProxyObjects, is_proof};
 use super::seen::{About, ObjectId};
 use super::state::state;
 use super::watch::{News, Target, follow};
@@ -94,6 +95,7 @@ struct Cluster {
     leading: watch::Receiver<bool>,
     leads: bool,
     world: World,
+    proxies: watch::Sender<Arc<ProxyObjects>>,
     targets: Vec<Target>,
     watches: JoinSet<()>,
     sender: mpsc::Sender<News>,
@@ -115,7 +117,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(options: Options, leading: watch::Receiver<bool>) -> (Self, mpsc::Receiver<News>) {
-        let Options { client, scope, cluster, pace } = options;
+        let Options { client, scope, cluster, pace, proxies } = options;
         let controller: Arc<str> = cluster.borrow().label().into();
         let (sender, inbox) = mpsc::channel(MAX_NEWS);
         let caller = Caller { client, pace };
@@ -134,6 +136,7 @@ impl Cluster {
             leading,
             leads,
             world: World::default(),
+            proxies,
             targets,
             watches,
             sender,
@@ -229,6 +232,10 @@ impl Cluster {
     /// News of what there is.
     fn hear(&mut self, news: News) {
         let (changes, all) = self.world.take(news);
+        let proofs = |target: &&Target| target.kind.is_some_and(is_proof);
+        let is_listed = self.targets.iter().filter(proofs).all(|target| self.world.is_listed(target));
+        let world = &self.world;
+        self.proxies.send_if_modified(|known| Arc::make_mut(known).update(&changes, world, is_listed));
         let now = Instant::now();
         let mut touched = BTreeSet::new();
         for change in &changes {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::select_all;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tokio::sync::watch;
@@ -89,13 +90,13 @@ impl Identity {
     }
 }
 
-/// Says when an identity is withdrawn: the channel's value becomes true and stays so. Clones are the same.
+/// Says when an identity is withdrawn: the value of one of the channels becomes true and stays so. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Revoked(pub Arc<watch::Sender<bool>>);
+pub struct Revoked(pub Vec<Arc<watch::Sender<bool>>>);
 
 impl PartialEq for Revoked {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(one, other)| Arc::ptr_eq(one, other))
     }
 }
 
@@ -103,13 +104,22 @@ impl Eq for Revoked {}
 
 impl Revoked {
     pub(super) fn is_so(&self) -> bool {
-        *self.0.borrow()
+        self.0.iter().any(|revoked| *revoked.borrow())
     }
 
     /// Waits until it is so.
     pub(super) async fn until(self) {
-        let mut seen = self.0.subscribe();
-        let _its_sender_is_here = seen.wait_for(|revoked| *revoked).await;
+        let waiting = self.0.iter().map(|revoked| {
+            let mut seen = revoked.subscribe();
+            Box::pin(async move {
+                let _its_sender_is_here = seen.wait_for(|revoked| *revoked).await;
+            })
+        });
+        let waiting: Vec<_> = waiting.collect();
+        if waiting.is_empty() {
+            return std::future::pending().await;
+        }
+        let _the_first = select_all(waiting).await;
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whose a stream is: a Pod's token names its `ServiceAccount`, which may be that of a Gateway's proxies, and the Pod, which is a workload
-//! otherwise; a certificate names the Gateway or the workload itself.
+//! Whose a stream is: a Pod's token names the Pod, which is a proxy of a Gateway if it is one that Chancery made, and a workload otherwise; a
+//! certificate names the Gateway or the workload itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use api::Timestamp;
-use infra::kubernetes::{service_account, usual_service_accounts};
+use infra::kubernetes::{Owner, ProxyObjects, usual_service_accounts, workload};
 use ir::FleetName;
 use ir::infra::ObjectName;
-use provider::kubernetes::presence::{PodId, Presence};
-use provider::kubernetes::{Bearer, BoundPod, Client, ReviewError, TokenReviewer};
+use provider::kubernetes::presence::{PodFacts, PodId, Presence};
+use provider::kubernetes::{Bearer, Client, ReviewError, TokenRechecks, TokenReviewer};
 use tokio::sync::watch;
 use tracing::{debug, warn};
 use xds::{Fleets, Gate, Identity, Limits, Revoked, TokenError, VerifyToken, Verifying};
@@ -26,69 +26,91 @@ mod tests;
 /// What Kubernetes calls a `ServiceAccount`.
 const ACCOUNT: &str = "system:serviceaccount:";
 
-/// Which Gateways a `ServiceAccount` has proxies of. A clone is the same.
+/// Says which Gateway a Pod is a proxy of. A clone is the same.
 #[derive(Clone)]
 pub(super) struct Accounts {
     known: watch::Sender<Arc<Known>>,
     /// The controller's namespace.
     namespace: Arc<str>,
+    presence: Presence,
+    /// The accounts and workloads of proxies that the API server has.
+    made: watch::Receiver<Arc<ProxyObjects>>,
 }
 
 #[derive(Default)]
 struct Known {
-    gateways: BTreeMap<ObjectName, Vec<Arc<str>>>,
+    gateways: BTreeMap<Owner, (ObjectName, Arc<str>)>,
     /// Until it is known which Gateways there are, those workloads that were served before; then none: a Pod of no Gateway is a workload.
     workloads: Option<BTreeSet<Arc<str>>>,
 }
 
+impl Known {
+    fn add(&mut self, gateway: ObjectName, fleet: &Arc<str>) {
+        self.gateways.insert(Owner::of(&gateway), (gateway, Arc::clone(fleet)));
+    }
+}
+
 impl Accounts {
     /// Until it is known which Gateways there are, those of `last_good` are there.
-    pub(super) fn new(last_good: &BTreeSet<Arc<str>>, namespace: &Arc<str>) -> Self {
-        let mut gateways: BTreeMap<ObjectName, Vec<Arc<str>>> = BTreeMap::new();
+    pub(super) fn new(
+        last_good: &BTreeSet<Arc<str>>,
+        namespace: &Arc<str>,
+        presence: Presence,
+        made: watch::Receiver<Arc<ProxyObjects>>,
+    ) -> Self {
         let (workloads, fleets): (BTreeSet<_>, BTreeSet<_>) =
             last_good.iter().cloned().partition(|fleet| is_workload(fleet));
+        let mut known = Known { gateways: BTreeMap::new(), workloads: Some(workloads) };
         for fleet in fleets {
             let Some((own, name)) = fleet.split_once('/') else { continue };
-            let gateway = ObjectName { namespace: own.into(), name: name.into() };
-            for account in usual_service_accounts(&gateway, namespace) {
-                gateways.entry(account).or_default().push(Arc::clone(&fleet));
-            }
+            known.add(ObjectName { namespace: own.into(), name: name.into() }, &fleet);
         }
-        let known = Known { gateways, workloads: Some(workloads) };
-        Self { known: watch::Sender::new(Arc::new(known)), namespace: Arc::clone(namespace) }
+        Self { known: watch::Sender::new(Arc::new(known)), namespace: Arc::clone(namespace), presence, made }
     }
 
-    /// Follows which Gateways there are; ends with whoever tells.
+    /// Follows which Gateways there are, until their sender is dropped.
     pub(super) async fn follow(self, mut infra: Wanted) -> anyhow::Result<()> {
         while infra.changed().await.is_ok() {
-            let mut gateways: BTreeMap<ObjectName, Vec<Arc<str>>> = BTreeMap::new();
+            let mut known = Known::default();
             for (fleet, infra) in infra.borrow_and_update().iter() {
-                let Some(account) = service_account(infra, &self.namespace) else { continue };
-                gateways.entry(account).or_default().push(Arc::clone(&fleet.0));
+                if infra.kubernetes.is_some() {
+                    known.add(infra.gateway.clone(), &fleet.0);
+                }
             }
-            self.known.send_replace(Arc::new(Known { gateways, workloads: None }));
+            self.known.send_replace(Arc::new(known));
         }
         Ok(())
     }
 
-    /// What a bearer may have: `<user>`, or `<user>/<Pod>` where the token is bound to one.
+    /// The fleets of a bearer: `<user>`, or `<user>/<Pod>/<uid>` where the token is bound to a Pod.
     fn fleets(&self, bearer: &str) -> Fleets {
-        let (user, pod) = bearer.split_once('/').map_or((bearer, None), |(user, pod)| (user, Some(pod)));
-        let account = user.strip_prefix(ACCOUNT).and_then(|account| account.split_once(':'));
-        let Some((namespace, name)) = account else {
+        let mut parts = bearer.splitn(3, '/');
+        let user = parts.next().unwrap_or_default();
+        let Some(account) = account(user) else {
             return Fleets::Nobody(format!("{user} is no ServiceAccount").into());
         };
-        let known = Arc::clone(&self.known.borrow());
-        if let Some(fleets) = known.gateways.get(&ObjectName { namespace: namespace.into(), name: name.into() }) {
-            return Fleets::These(fleets.clone());
-        }
-        let Some(pod) = pod else {
-            let text = format!(
-                "no Gateway has proxies with the account {user}, and its token is bound to no Pod: mount one as a projected volume"
+        let (Some(pod), Some(uid)) = (parts.next(), parts.next()) else {
+            return Fleets::Nobody(
+                format!("the token of {user} is bound to no Pod: mount one as a projected volume").into(),
             );
-            return Fleets::Nobody(text.into());
         };
-        let FleetName(workload) = FleetName::of_workload(namespace, pod);
+        let known = Arc::clone(&self.known.borrow());
+        let made = Arc::clone(&self.made.borrow());
+        let owner = match self.presence.facts(uid) {
+            Some(facts) => Owner::of_pod(&facts.labels).map(|owner| (owner, facts)),
+            None if self.is_of_proxies(&account, &known, &made) => {
+                let text = format!(
+                    "it cannot be looked up whether the Pod {pod} is a proxy: allow Chancery to list pods in {}",
+                    account.namespace
+                );
+                return Fleets::Nobody(text.into());
+            }
+            None => None,
+        };
+        if let Some((owner, facts)) = owner {
+            return self.proxy(&owner, &facts, &account, (&known, &made));
+        }
+        let FleetName(workload) = FleetName::of_workload(&account.namespace, pod);
         match &known.workloads {
             Some(workloads) if !workloads.contains(&workload) => {
                 Fleets::Nobody("it is not known yet which Gateways and workloads there are".into())
@@ -96,6 +118,49 @@ impl Accounts {
             _ => Fleets::Only(workload),
         }
     }
+
+    /// The fleet of a Pod whose labels name a Gateway. Labels and accounts are names that users write: what counts is that Chancery made the Pod's account and its
+    /// workload for that Gateway.
+    fn proxy(
+        &self,
+        owner: &Owner,
+        facts: &PodFacts,
+        account: &ObjectName,
+        (known, made): (&Known, &ProxyObjects),
+    ) -> Fleets {
+        let Some((gateway, fleet)) = known.gateways.get(owner) else {
+            return Fleets::Nobody(
+                format!("its Pod has the labels of Gateway {owner}, which is not one of Chancery's").into(),
+            );
+        };
+        let refused =
+            |why: &str| Fleets::Nobody(format!("its Pod has the labels of Gateway {owner}, but {why}").into());
+        if made.is_listed() {
+            return match made.check(owner, account, facts.controller.as_ref()) {
+                Ok(()) => Fleets::These(vec![Arc::clone(fleet)]),
+                Err(why) => refused(&why.to_string()),
+            };
+        }
+        let usual = usual_service_accounts(gateway, &self.namespace);
+        let name = workload(facts.controller.as_ref()).map(|(_, name)| name);
+        if usual.contains(account) && name == Some(&*account.name) {
+            return Fleets::These(vec![Arc::clone(fleet)]);
+        }
+        refused("it is not known yet which accounts and workloads Chancery made")
+    }
+
+    /// Returns true if proxies of a Gateway can have this account.
+    fn is_of_proxies(&self, account: &ObjectName, known: &Known, made: &ProxyObjects) -> bool {
+        let usual =
+            |(gateway, _): &(ObjectName, Arc<str>)| usual_service_accounts(gateway, &self.namespace).contains(account);
+        made.has_account(account) || (!made.is_listed() && known.gateways.values().any(usual))
+    }
+}
+
+/// The account of a user.
+fn account(user: &str) -> Option<ObjectName> {
+    let (namespace, name) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
+    Some(ObjectName { namespace: namespace.into(), name: name.into() })
 }
 
 /// The trust domain whose certificates name Gateways. A clone is the same.
@@ -135,47 +200,56 @@ impl TrustDomain {
 /// Without a domain each certificate of an authority from elsewhere could name any Gateway, also one that was signed for another purpose.
 const NO_DOMAIN: &str = "the authority is not Chancery's own: --xds-trust-domain has to say in which trust domain its certificates name Gateways";
 
-/// Admits clients with a token for this audience, or with a certificate of the authority that names a Gateway.
-pub(super) fn gate(
-    (client, presence): (Client, Presence),
-    audience: &str,
-    (accounts, trust_domain): (Accounts, TrustDomain),
-    limits: Limits,
-) -> Gate {
+/// Admits clients with a token that was accepted, or with a certificate of the authority that names a Gateway.
+pub(super) fn gate(reviews: Reviews, (accounts, trust_domain): (Accounts, TrustDomain), limits: Limits) -> Gate {
     let fleets_of = move |identity: &Identity| {
         if identity.name.starts_with(ACCOUNT) { accounts.fleets(&identity.name) } else { trust_domain.fleets(identity) }
     };
-    let reviews = Reviews(TokenReviewer::new(client, audience.into()), presence);
     Gate::with_tokens(Arc::new(fleets_of), limits, Arc::new(reviews))
 }
 
-/// Asks the API server about tokens, and is notified of Pods that go.
-struct Reviews(TokenReviewer, Presence);
+/// Asks the API server about tokens, and is notified of tokens that are withdrawn and of Pods that go.
+pub(super) struct Reviews {
+    pub(super) client: Client,
+    pub(super) reviewer: TokenReviewer,
+    pub(super) presence: Presence,
+    pub(super) rechecks: TokenRechecks,
+}
 
 impl Reviews {
-    /// Returns the signal that the Pod of a user's token is gone.
-    fn revoked(&self, user: &str, pod: &BoundPod) -> Option<Revoked> {
-        let (namespace, _) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
-        let pod = PodId { namespace: namespace.into(), name: Arc::clone(&pod.name), uid: pod.uid.clone()? };
-        Some(Revoked(self.1.track(&pod)))
+    /// The identity of a token that the API server has accepted.
+    async fn identity(&self, token: &str, Bearer { user, pod, expires }: Bearer) -> Result<Identity, TokenError> {
+        // A user that is no account must not be taken for what a certificate names.
+        let Some(account) = account(&user) else {
+            debug!(%user, "a proxy's token is of no ServiceAccount");
+            return Err(TokenError::Refused);
+        };
+        let bound = pod.and_then(|pod| Some(PodId { namespace: account.namespace, name: pod.name, uid: pod.uid? }));
+        let Some(withdrawn) = self.rechecks.keep(token, bound.as_ref(), (expires, now())) else {
+            return Err(TokenError::Unavailable);
+        };
+        let mut revoked = vec![withdrawn];
+        let mut name = user;
+        if let Some(pod) = bound {
+            // The API server remembers a review for some seconds, in which the Pod may have gone.
+            let gone = self.presence.find(&self.client, &pod).await;
+            if *gone.borrow() {
+                debug!(namespace = %pod.namespace, pod = %pod.name, "the Pod of a token is gone");
+                return Err(TokenError::Refused);
+            }
+            revoked.push(gone);
+            name = format!("{name}/{}/{}", pod.name, pod.uid).into();
+        }
+        Ok(Identity { name, expires: expires.map(|at| moment(at, now())), revoked: Some(Revoked(revoked)) })
     }
 }
 
 impl VerifyToken for Reviews {
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
         Box::pin(async move {
-            match self.0.review(token).await {
-                // A user who is no account must not be taken for what a certificate names.
-                Ok(Bearer { user, .. }) if !user.starts_with(ACCOUNT) => {
-                    debug!(%user, "a proxy's token is of no ServiceAccount");
-                    Err(TokenError::Refused)
-                }
-                Ok(Bearer { user, pod, expires }) => {
-                    let revoked = pod.as_ref().and_then(|pod| self.revoked(&user, pod));
-                    let name = pod.map_or_else(|| Arc::clone(&user), |pod| format!("{user}/{}", pod.name).into());
-                    Ok(Identity { name, expires: expires.map(|at| moment(at, now())), revoked })
-                }
-                // Refusals are logged by whoever asks, once in a while.
+            match self.reviewer.review(token).await {
+                Ok(bearer) => self.identity(token, bearer).await,
+                // Refusals are logged by the gate, once in a while.
                 Err(error @ ReviewError::Refused(_)) => {
                     debug!("{error}");
                     Err(TokenError::Refused)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use infra::kubernetes::{self, Client, ClusterOptions, Options, Pace, PodsFact, Scope};
+use infra::kubernetes::{self, Client, ClusterOptions, Options, Pace, PodsFact, ProxyObjects, Scope};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,8 @@ pub(super) struct Places {
     pub(super) options: ClusterOptions,
     /// Certificates as PEM; empty until they are known.
     pub(super) authorities: watch::Receiver<Arc<str>>,
+    /// Receives the accounts and workloads of proxies.
+    pub(super) proxies: watch::Sender<Arc<ProxyObjects>>,
 }
 
 /// Makes them until `stop`.
@@ -28,7 +30,7 @@ pub(super) async fn run(
     facts: mpsc::Sender<PodsFact>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Places { client, has_gateways: mut has, scope, options, mut authorities } = places;
+    let Places { client, has_gateways: mut has, scope, options, mut authorities, proxies } = places;
     let with =
         |authorities: &Arc<str>| Arc::new(ClusterOptions { authorities: Arc::clone(authorities), ..options.clone() });
     let known = tokio::select! {
@@ -38,7 +40,8 @@ pub(super) async fn run(
     let Ok(known) = known else { return Ok(()) };
     let (trust, cluster) = watch::channel(with(&known));
     let (may, writing) = watch::channel(false);
-    let made = kubernetes::run(Options { client, scope, cluster, pace: Pace::default() }, infra, writing, facts, stop);
+    let options = Options { client, scope, cluster, pace: Pace::default(), proxies };
+    let made = kubernetes::run(options, infra, writing, facts, stop);
     tokio::pin!(made);
     loop {
         let now = *leading.borrow_and_update() && *has.borrow_and_update();

@@ -386,24 +386,32 @@ async fn a_bearer_token_says_which_fleet_until_it_expires() {
 }
 
 /// A token that is good until it is withdrawn.
-struct Withdrawn(Arc<watch::Sender<bool>>);
+struct Withdrawn(Arc<watch::Sender<bool>>, Arc<watch::Sender<bool>>);
 
 impl VerifyToken for Withdrawn {
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
-        let is_good = !*self.0.borrow();
+        let is_good = !*self.0.borrow() && !*self.1.borrow();
         let expires = Some(Instant::now() + Duration::from_secs(3600));
-        let identity = Identity { name: token.into(), expires, revoked: Some(Revoked(Arc::clone(&self.0))) };
+        let revoked = Some(Revoked(vec![Arc::clone(&self.0), Arc::clone(&self.1)]));
+        let identity = Identity { name: token.into(), expires, revoked };
         Box::pin(std::future::ready(if is_good { Ok(identity) } else { Err(TokenError::Refused) }))
     }
 }
 
 #[tokio::test]
 async fn a_token_that_is_withdrawn_ends_its_streams_and_opens_no_more() {
+    for signal in [0, 1] {
+        withdraw(signal).await;
+    }
+}
+
+/// Withdraws a token by one of its signals.
+async fn withdraw(signal: usize) {
     let (sender, _events) = mpsc::channel(64);
     let server = Server::start(&Handle::current(), sender);
     publish(&server, "ns/a", vec![put(TypeUrl::Cluster, "a", "")]);
-    let withdrawn = Arc::new(watch::Sender::new(false));
-    let verifier = Arc::new(Withdrawn(Arc::clone(&withdrawn)));
+    let signals = [(); 2].map(|()| Arc::new(watch::Sender::new(false)));
+    let verifier = Arc::new(Withdrawn(Arc::clone(&signals[0]), Arc::clone(&signals[1])));
     let gate = Gate::with_tokens(Arc::new(fleets_of), Limits::default(), verifier);
     let at = server.listen_tcp("127.0.0.1:0".parse().unwrap(), gate).unwrap();
     let open = async || Client::call(Box::new(TcpStream::connect(at).await.unwrap()), DELTA, Some("ns/a")).await;
@@ -412,7 +420,7 @@ async fn a_token_that_is_withdrawn_ends_its_streams_and_opens_no_more() {
         stream.subscribe(Some("ns/a"), CDS, &[]).await;
         assert_eq!(stream.names().await, ["a"]);
     }
-    withdrawn.send_replace(true);
+    signals[signal].send_replace(true);
     for stream in &mut streams {
         assert_eq!(stream.next().await, Err("16".into()));
     }

@@ -1,17 +1,18 @@
-//! Which Gateways an account has.
+//! Pods that are proxies of a Gateway, and those that are not.
 
+use infra::kubernetes::{ObjectKind, POD_LABELS};
 use ir::infra::kubernetes::{KubernetesInfra, Place};
 use ir::{FleetName, Infra};
 
 use super::*;
 
-/// A Gateway whose Pods have this account, or the usual one.
-fn infra(gateway: &str, account: Option<&str>, place: Place) -> (FleetName, Arc<Infra>) {
+/// A Gateway of the namespace `shop` with proxies in the cluster.
+fn infra(gateway: &str) -> (FleetName, Arc<Infra>) {
     let fleet = FleetName(format!("shop/{gateway}").into());
     let kubernetes = KubernetesInfra {
         class: "chancery".into(),
         uid: None,
-        place,
+        place: Place::Gateway,
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         mapped_ports: Vec::new(),
@@ -21,11 +22,11 @@ fn infra(gateway: &str, account: Option<&str>, place: Place) -> (FleetName, Arc<
         service: ir::infra::kubernetes::Service::default(),
         autoscaler: None,
         disruption_budget: None,
-        service_account: account.map(Into::into),
+        service_account: None,
     };
     let infra = Infra {
         fleet: fleet.clone(),
-        gateway: ObjectName { namespace: "shop".into(), name: gateway.into() },
+        gateway: gateway_name(gateway),
         addresses: Vec::new(),
         ports: vec![80],
         udp_ports: Vec::new(),
@@ -35,72 +36,167 @@ fn infra(gateway: &str, account: Option<&str>, place: Place) -> (FleetName, Arc<
     (fleet, Arc::new(infra))
 }
 
-/// The fleets of an account, sorted.
-fn fleets(accounts: &Accounts, namespace: &str, name: &str) -> Vec<String> {
-    match accounts.fleets(&format!("system:serviceaccount:{namespace}:{name}")) {
-        Fleets::These(fleets) => fleets.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
+fn gateway_name(gateway: &str) -> ObjectName {
+    ObjectName { namespace: "shop".into(), name: gateway.into() }
+}
+
+/// Accounts of some Gateways, with what the API server has.
+struct World {
+    accounts: Accounts,
+    infra: watch::Sender<Arc<BTreeMap<FleetName, Arc<Infra>>>>,
+    made: watch::Sender<Arc<ProxyObjects>>,
+    presence: Presence,
+    /// Pods are tracked as long as their handles are there.
+    handles: Vec<provider::kubernetes::presence::Gone>,
+}
+
+impl World {
+    /// Gateways of the namespace `shop` that were served before.
+    fn new(last_good: &[&str]) -> Self {
+        let (made, on_made) = watch::channel(Arc::default());
+        let (infra, on_infra) = watch::channel(Arc::default());
+        let presence = Presence::new(&POD_LABELS);
+        let last_good = last_good.iter().map(|fleet| Arc::from(*fleet)).collect();
+        let accounts = Accounts::new(&last_good, &"system".into(), presence.clone(), on_made);
+        tokio::spawn(accounts.clone().follow(on_infra));
+        Self { accounts, infra, made, presence, handles: Vec::new() }
+    }
+
+    async fn know(&self, gateways: &[&str]) {
+        let mut known = self.accounts.known.subscribe();
+        self.infra.send_replace(Arc::new(gateways.iter().map(|gateway| infra(gateway)).collect()));
+        known.changed().await.unwrap();
+    }
+
+    /// The API server has these, all of which Chancery made.
+    fn make(&self, objects: &[(ObjectKind, &str, &str, &str)]) {
+        let owners: Vec<Owner> = objects.iter().map(|(.., gateway)| Owner::of(&gateway_name(gateway))).collect();
+        let objects =
+            objects.iter().zip(&owners).map(|((kind, namespace, name, _), owner)| (*kind, *namespace, *name, owner));
+        self.made.send_replace(Arc::new(ProxyObjects::of(&objects.collect::<Vec<_>>())));
+    }
+
+    /// A Pod that the API server shows, with the labels of a Gateway's proxies, if any, and its controller.
+    fn show(&mut self, pod: &str, gateway: Option<&str>, controller: (&str, &str)) {
+        let id = PodId { namespace: "shop".into(), name: pod.into(), uid: format!("uid-{pod}").into() };
+        self.handles.push(self.presence.track(&id));
+        let label = |name: &str, value: &str| (Arc::from(name), Arc::from(value));
+        let labels = gateway.into_iter().flat_map(|gateway| {
+            [
+                label("app.kubernetes.io/managed-by", "chancery"),
+                label("app.kubernetes.io/component", "proxy"),
+                label("gateway.envoyproxy.io/owning-gateway-namespace", "shop"),
+                label("gateway.envoyproxy.io/owning-gateway-name", gateway),
+            ]
+        });
+        let controller = Some((controller.0.into(), controller.1.into()));
+        self.presence.set_facts(&id, PodFacts { labels: labels.collect(), controller });
+    }
+
+    /// What a Pod of the namespace `shop` may have that runs with this account: its fleet, or why none.
+    fn fleet(&self, account: &str, pod: &str) -> Result<String, String> {
+        match self.accounts.fleets(&format!("system:serviceaccount:shop:{account}/{pod}/uid-{pod}")) {
+            Fleets::These(fleets) => Ok(fleets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+            Fleets::Only(fleet) => Ok(fleet.to_string()),
+            Fleets::Nobody(why) => Err(why.to_string()),
+            Fleets::Any => Err("any".to_owned()),
+        }
     }
 }
 
+const ACCOUNTS: ObjectKind = ObjectKind::ServiceAccount;
+
 #[tokio::test]
-async fn an_account_has_the_gateways_whose_pods_have_it() {
-    let accounts = Accounts::new(&BTreeSet::new(), &"system".into());
-    let (sender, receiver) = watch::channel(Arc::default());
-    let following = tokio::spawn(accounts.clone().follow(receiver));
-    let all = [
-        infra("own", None, Place::Gateway),
-        infra("here", None, Place::Controller),
-        infra("one", Some("both"), Place::Gateway),
-        infra("two", Some("both"), Place::Gateway),
-    ];
-    let usual = |at: usize| service_account(&all[at].1, &"system".into()).unwrap();
-    let mut known = accounts.known.subscribe();
-    sender.send_replace(Arc::new(all.clone().into()));
-    known.changed().await.unwrap();
-    assert_eq!(fleets(&accounts, "shop", &usual(0).name), ["shop/own"]);
-    assert_eq!(fleets(&accounts, "system", &usual(1).name), ["shop/here"]);
-    assert_eq!(fleets(&accounts, "shop", "both"), ["shop/one", "shop/two"]);
-    assert_eq!(fleets(&accounts, "system", "both"), [""; 0], "an account of another namespace is another account");
-    assert!(matches!(accounts.fleets("shop/own"), Fleets::Nobody(_)));
-    drop(sender);
-    following.await.unwrap().unwrap();
+async fn account_that_a_user_names_makes_no_pod_a_proxy() {
+    let mut world = World::new(&[]);
+    // The Gateway's EnvoyProxy names `default`, which is there and was not made by Chancery.
+    world.know(&["g"]).await;
+    world.make(&[(ObjectKind::Deployment, "shop", "g-1", "g")]);
+    world.show("side", None, ("ReplicaSet", "web-6fc4f874b"));
+    assert_eq!(world.fleet("default", "side").as_deref(), Ok("workload/shop/side"), "its sidecar goes on");
+    world.show("g-1-6fc4f874b-a", Some("g"), ("ReplicaSet", "g-1-6fc4f874b"));
+    let refused = world.fleet("default", "g-1-6fc4f874b-a").unwrap_err();
+    assert!(refused.contains("ServiceAccount is not one that Chancery made"), "{refused}");
+    // Also where the account is one of Chancery's: the Pod is not the Gateway's.
+    world.make(&[(ObjectKind::Deployment, "shop", "g-1", "g"), (ACCOUNTS, "shop", "default", "g")]);
+    assert_eq!(world.fleet("default", "side").as_deref(), Ok("workload/shop/side"));
+    assert_eq!(world.fleet("default", "g-1-6fc4f874b-a").as_deref(), Ok("shop/g"));
+    // Labels alone make no proxy.
+    world.show("fake", Some("g"), ("ReplicaSet", "web-6fc4f874b"));
+    let refused = world.fleet("default", "fake").unwrap_err();
+    assert!(refused.contains("does not belong to a Deployment"), "{refused}");
 }
 
-#[test]
-fn until_gateways_are_known_those_that_were_have_their_usual_accounts() {
-    let accounts = Accounts::new(&["shop/own".into()].into(), &"system".into());
-    let account = service_account(&infra("own", None, Place::Gateway).1, &"system".into()).unwrap();
-    assert_eq!(fleets(&accounts, "shop", &account.name), ["shop/own"]);
-    assert_eq!(fleets(&accounts, "shop", "default"), [""; 0]);
+#[tokio::test]
+async fn account_of_two_gateways_opens_neither_for_the_other() {
+    let mut world = World::new(&[]);
+    world.know(&["a", "b"]).await;
+    world.make(&[
+        (ACCOUNTS, "shop", "both", "a"),
+        (ObjectKind::Deployment, "shop", "a-1", "a"),
+        (ObjectKind::DaemonSet, "shop", "b-1", "b"),
+    ]);
+    world.show("a-pod", Some("a"), ("ReplicaSet", "a-1-6fc4f874b"));
+    world.show("b-pod", Some("b"), ("DaemonSet", "b-1"));
+    assert_eq!(world.fleet("both", "a-pod").as_deref(), Ok("shop/a"));
+    let refused = world.fleet("both", "b-pod").unwrap_err();
+    assert!(refused.contains("ServiceAccount is not one that Chancery made for this Gateway"), "{refused}");
 }
 
-/// The workload of a Pod with a token of this account.
-fn workload(accounts: &Accounts, account: &str, pod: &str) -> Option<String> {
-    match accounts.fleets(&format!("system:serviceaccount:shop:{account}/{pod}")) {
-        Fleets::Only(fleet) => Some(fleet.to_string()),
-        _ => None,
+#[tokio::test]
+async fn proxies_of_both_places_and_of_last_good_are_served() {
+    let mut world = World::new(&["shop/own", "workload/shop/old"]);
+    let [own, _] = usual_service_accounts(&gateway_name("own"), &"system".into());
+    let replica_set = format!("{}-6fc4f874b", own.name);
+    world.show("own-pod", Some("own"), ("ReplicaSet", &replica_set));
+    assert_eq!(world.fleet(&own.name, "own-pod").as_deref(), Ok("shop/own"), "nothing is known but the names");
+    assert!(world.fleet("default", "own-pod").is_err(), "another account");
+    world.show("other", Some("own"), ("ReplicaSet", "web-6fc4f874b"));
+    assert!(world.fleet(&own.name, "other").is_err(), "another workload");
+    world.show("old", None, ("ReplicaSet", "web-6fc4f874b"));
+    world.show("new", None, ("ReplicaSet", "web-6fc4f874b"));
+    assert_eq!(world.fleet("default", "old").as_deref(), Ok("workload/shop/old"));
+    assert!(world.fleet("default", "new").is_err(), "it may be a Gateway's");
+    world.know(&["own"]).await;
+    assert_eq!(world.fleet("default", "new").as_deref(), Ok("workload/shop/new"));
+    assert_eq!(world.fleet(&own.name, "own-pod").as_deref(), Ok("shop/own"));
+    world.know(&[]).await;
+    assert!(world.fleet(&own.name, "own-pod").unwrap_err().contains("not one of Chancery's"), "its Gateway is gone");
+}
+
+#[tokio::test]
+async fn proxies_in_the_controllers_namespace_are_served() {
+    let mut world = World::new(&[]);
+    world.know(&["own"]).await;
+    let [_, central] = usual_service_accounts(&gateway_name("own"), &"system".into());
+    world.make(&[(ACCOUNTS, "system", &central.name, "own"), (ObjectKind::Deployment, "system", &central.name, "own")]);
+    world.show("own-pod", Some("own"), ("ReplicaSet", &format!("{}-6fc4f874b", central.name)));
+    let of = |namespace: &str| {
+        world.accounts.fleets(&format!("system:serviceaccount:{namespace}:{}/own-pod/uid-own-pod", central.name))
+    };
+    assert_eq!(of("system"), Fleets::These(vec!["shop/own".into()]));
+    assert!(matches!(of("shop"), Fleets::Nobody(_)), "an account of another namespace is another account");
+}
+
+#[tokio::test]
+async fn pod_that_cannot_be_looked_up_is_no_proxy_and_stays_a_workload() {
+    let world = World::new(&[]);
+    world.know(&["own"]).await;
+    let [own, _] = usual_service_accounts(&gateway_name("own"), &"system".into());
+    assert!(world.fleet(&own.name, "unknown").unwrap_err().contains("list pods in shop"));
+    world.make(&[(ACCOUNTS, "shop", "made", "own")]);
+    assert!(world.fleet("made", "unknown").unwrap_err().contains("list pods in shop"));
+    assert_eq!(world.fleet("default", "unknown").as_deref(), Ok("workload/shop/unknown"));
+}
+
+#[tokio::test]
+async fn token_that_is_bound_to_no_pod_opens_nothing() {
+    let world = World::new(&[]);
+    world.know(&["own"]).await;
+    world.make(&[(ACCOUNTS, "shop", "made", "own")]);
+    for bearer in ["system:serviceaccount:shop:made", "system:serviceaccount:shop:default", "shop/own"] {
+        assert!(matches!(world.accounts.fleets(bearer), Fleets::Nobody(_)), "{bearer}");
     }
-}
-
-#[tokio::test]
-async fn a_pod_of_no_gateway_is_a_workload_once_it_is_known_which_gateways_there_are() {
-    let accounts = Accounts::new(&["workload/shop/old".into(), "shop/own".into()].into(), &"system".into());
-    assert_eq!(workload(&accounts, "default", "old").as_deref(), Some("workload/shop/old"));
-    assert_eq!(workload(&accounts, "default", "new"), None, "it may be a Gateway's");
-    let (sender, receiver) = watch::channel(Arc::default());
-    let following = tokio::spawn(accounts.clone().follow(receiver));
-    let mut known = accounts.known.subscribe();
-    sender.send_replace(Arc::new([infra("one", Some("both"), Place::Gateway)].into()));
-    known.changed().await.unwrap();
-    assert_eq!(workload(&accounts, "default", "new").as_deref(), Some("workload/shop/new"));
-    assert_eq!(workload(&accounts, "both", "one-1"), None, "it is that of a Gateway");
-    assert_eq!(fleets(&accounts, "shop", "both/one-1"), ["shop/one"]);
-    assert!(
-        matches!(accounts.fleets("system:serviceaccount:shop:default"), Fleets::Nobody(text) if text.contains("bound to no Pod"))
-    );
-    drop(sender);
-    following.await.unwrap().unwrap();
 }
 
 #[test]
