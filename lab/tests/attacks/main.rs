@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `pods` | what an author of an `EnvoyProxy` may change of Pods where the operator lists it |
 //! | `secrets` | the Secrets, `ConfigMap`s and `ClusterTrustBundle`s that Chancery requests from the API server, by its audit log |
-//! | `tokens` | a token whose Pod is gone opens nothing |
+//! | `tokens` | a token whose Pod or account is gone opens nothing, and an account that an `EnvoyProxy` names makes no Pod a proxy |
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "../served/cluster.rs"]

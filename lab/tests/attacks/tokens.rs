@@ -1,4 +1,4 @@
-//! A token that was stolen from a Pod: it is good as long as the Pod is there, and no longer.
+//! A token that was stolen from a Pod is good as long as the Pod is there, and no longer; and a Pod is a proxy of a Gateway only if Chancery made it.
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -13,26 +13,43 @@ use crate::harness::{Lab, Namespace};
 struct Thief {
     child: Child,
     headers: PathBuf,
+    body: PathBuf,
 }
 
 impl Thief {
     fn call(lab: &Lab, address: &str, token: &str, name: &str) -> Self {
-        let (frame, headers) = (lab.state().join("frame"), lab.state().join(name));
-        std::fs::write(&frame, request()).unwrap();
+        Self::request(lab, address, token, name, &request("", CLUSTERS))
+    }
+
+    fn request(lab: &Lab, address: &str, token: &str, name: &str, request: &[u8]) -> Self {
+        let file = |end: &str| lab.state().join(format!("{name}-{end}"));
+        let (frame, headers, body) = (file("frame"), file("headers"), file("body"));
+        std::fs::write(&frame, request).unwrap();
         let script = format!(
-            "exec curl --silent --insecure --http2 --max-time 100 --request POST --upload-file - --dump-header {headers} --output /dev/null \
+            "exec curl --silent --insecure --http2 --max-time 100 --request POST --upload-file - --no-buffer --dump-header {headers} --output {body} \
              --header 'Expect:' --header 'te: trailers' --header 'content-type: application/grpc' --header 'authorization: Bearer {token}' \
              https://{address}/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources < <(while cat {frame}; do sleep 0.3; done)",
             headers = headers.display(),
+            body = body.display(),
             frame = frame.display(),
         );
         let child = lab.command("exec").args(["bash", "-euc", &script]).stderr(Stdio::null()).spawn().unwrap();
-        Self { child, headers }
+        Self { child, headers, body }
     }
 
     /// The answer so far: the headers, and the trailers once the stream has ended.
     fn answered(&self) -> String {
         std::fs::read_to_string(&self.headers).unwrap_or_default()
+    }
+
+    /// The messages so far, as far as they are text.
+    fn received(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.body).unwrap_or_default()).into_owned()
+    }
+
+    fn until_received(&self, words: &str) -> String {
+        let received = || Some(self.received()).filter(|text| text.contains(words));
+        wait::until(words, received).unwrap_or_else(|_| panic!("{words:?} is not in {:?}", self.answered()))
     }
 
     fn until_answered(&self, words: &str) {
@@ -50,11 +67,14 @@ impl Drop for Thief {
     }
 }
 
-/// A request for clusters (`DeltaDiscoveryRequest`), with the prefix of gRPC.
-fn request() -> Vec<u8> {
-    const TYPE: &[u8] = b"type.googleapis.com/envoy.config.cluster.v3.Cluster";
-    let node = [0x0a, 0x03, 0x0a, 0x01, b'x'];
-    let message = [&node, &[0x12, u8::try_from(TYPE.len()).unwrap()][..], TYPE].concat();
+const CLUSTERS: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+const LISTENERS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+
+/// A request for all of a type (`DeltaDiscoveryRequest`) of a node with this `cluster`, with the prefix of gRPC.
+fn request(cluster: &str, type_url: &str) -> Vec<u8> {
+    let text = |field: u8, text: &[u8]| [&[field << 3 | 2, u8::try_from(text.len()).unwrap()], text].concat();
+    let node = [text(1, b"x"), text(2, cluster.as_bytes())].concat();
+    let message = [text(1, &node), text(2, type_url.as_bytes())].concat();
     [&[0, 0, 0, 0, u8::try_from(message.len()).unwrap()][..], &message].concat()
 }
 
@@ -65,7 +85,7 @@ fn a_token_of_a_deleted_pod_opens_nothing_and_its_streams_end() {
     let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
     let address =
         system.run(&["get", "service", "chancery", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}"]);
-    for pod in ["robbed", "kept"] {
+    for pod in ["robbed", "kept", "late"] {
         namespace.shell(pod, "sleep 600", "terminationGracePeriodSeconds: 0", "");
         namespace.until_ready(pod);
     }
@@ -87,5 +107,84 @@ fn a_token_of_a_deleted_pod_opens_nothing_and_its_streams_end() {
     Thief::call(&lab, &address, stolen.trim(), "later").until_answered("grpc-status: 16");
     let own = Thief::call(&lab, &address, token("robbed").trim(), "own");
     own.until_answered("HTTP/2 200");
+    // Used for the first time right before its Pod goes: the API server remembers for ten seconds that it was good.
+    let late = token("late");
+    let stream = Thief::call(&lab, &address, late.trim(), "late");
+    stream.until_answered("HTTP/2 200");
+    namespace.run(&["delete", "pod", "late", "--force", "--grace-period=0", "--wait=true"]);
+    stream.until_answered("grpc-status: 16");
+    for again in 0..5 {
+        let stream = Thief::call(&lab, &address, late.trim(), &format!("late-{again}"));
+        stream.until_answered("grpc-status: 16");
+        assert_eq!(stream.received(), "");
+    }
     assert!(![kept, own].iter().any(|stream| stream.answered().contains("grpc-status: 16")));
 }
+
+/// An `EnvoyProxy` that names the account of all Pods of its namespace, and a Gateway that uses it.
+const THIEF: &str = "
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyProxy
+metadata: {name: thief}
+spec: {provider: {type: Kubernetes, kubernetes: {envoyServiceAccount: {name: default}}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: g}
+spec:
+  gatewayClassName: chancery
+  infrastructure: {parametersRef: {group: gateway.envoyproxy.io, kind: EnvoyProxy, name: thief}}
+  listeners: [{name: http, protocol: HTTP, port: 80}]
+";
+
+#[test]
+fn an_account_that_an_envoy_proxy_names_makes_no_pod_a_proxy() {
+    let lab = served();
+    let namespace = Namespace::make_in(Arc::clone(&lab), "accounts");
+    let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
+    let address =
+        system.run(&["get", "service", "chancery", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}"]);
+    namespace.shell("side", "sleep 600", "terminationGracePeriodSeconds: 0", "");
+    namespace.until_ready("side");
+    let token = || {
+        let bound = ["--bound-object-kind=Pod", "--bound-object-name=side", "--audience=chancery"];
+        namespace.run(&[&["create", "token", "default"], &bound[..]].concat()).trim().to_owned()
+    };
+    let ask = |name: &str, cluster: &str, token: &str| {
+        Thief::request(&lab, &address, token, name, &request(cluster, LISTENERS))
+    };
+    ask("before", "accounts", &token()).until_received(LISTENERS);
+    namespace.apply(THIEF);
+    namespace.until("the refusal", "gateways/g", |gateway| {
+        gateway["status"].to_string().contains("was not made by Chancery").then_some(())
+    });
+    // The Pod goes on as a workload, whatever it says of itself.
+    for (name, cluster) in [("workload", "accounts"), ("gateway", "accounts/g")] {
+        let received = ask(name, cluster, &token()).until_received(LISTENERS);
+        assert!(!received.contains("accounts/g"), "{received:?}");
+    }
+    // A token without a Pod opens nothing.
+    let unbound = namespace.run(&["create", "token", "default", "--audience=chancery"]);
+    ask("unbound", "accounts/g", unbound.trim()).until_answered("grpc-status: 7");
+    // A token that is withdrawn with its account ends its streams.
+    namespace.run(&["create", "serviceaccount", "own"]);
+    namespace.apply(OTHER);
+    namespace.until_ready("other");
+    let bound = ["--bound-object-kind=Pod", "--bound-object-name=other", "--audience=chancery"];
+    let withdrawn = namespace.run(&[&["create", "token", "own"], &bound[..]].concat());
+    let stream = ask("withdrawn", "", withdrawn.trim());
+    stream.until_received(LISTENERS);
+    namespace.run(&["delete", "serviceaccount", "own"]);
+    stream.until_answered("grpc-status: 16");
+}
+
+/// A Pod with an account of its own.
+const OTHER: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: other}
+spec:
+  serviceAccountName: own
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: lab/machine, command: [sleep, '600']}]
+";
