@@ -27,6 +27,7 @@ pub fn run(data: &[u8]) {
         listeners: ["0.0.0.0:18000", "[::1]:18001"].into_iter().filter_map(|text| text.parse().ok()).collect(),
         machine: [IpAddr::from([10, 0, 0, 7])].into(),
         link_local: false,
+        ..ClosedAddresses::default()
     };
     let is_closed = closed.is_own(meant, port) || closed.refuses(meant).is_some();
     let link_local = short.is_link_local() && meant.is_ipv4();

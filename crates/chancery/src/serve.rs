@@ -66,8 +66,7 @@ pub(crate) async fn serve(
     let (outbox, events) = mpsc::channel(QUEUE);
     let server = xds_server(&args, streams, outbox);
     let cluster = sources.cluster(&args, cluster).await?;
-    let mut places = own::places(&args, &layout, &state, cluster.is_some());
-    places.addresses.services.extend(cluster.as_ref().map(Cluster::own_name));
+    let places = own::places(&args, &layout, &state, cluster.as_ref().map(Cluster::own_name));
     let (addresses, replicas) = watch::channel(OwnAddresses::default());
     let mut translator = translator(&places, &sources, &args);
     let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
@@ -104,11 +103,8 @@ pub(crate) async fn serve(
     let (places, proxies) = match cluster {
         Some(cluster) => {
             cluster.follow_own_addresses(&mut tasks, addresses, &stop);
-            ended.push(cluster.start(
-                &mut tasks,
-                &parts,
-                (args.xds_listen, args.xds_bounds.limits(), Arc::clone(&listening)),
-            )?);
+            let xds = (args.xds_listen, args.xds_bounds.limits(), Arc::clone(&listening));
+            ended.push(cluster.start(&mut tasks, &parts, xds)?);
             (places, None)
         }
         None => {

@@ -1,7 +1,7 @@
 //! Bytes that are kept of a client of a large fleet: of one that reads nothing, and of one that has acknowledged all.
 //!
 //! Alone in its binary, because it counts the bytes of the whole process.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! The places of Chancery's own that no backend leads to: its folders and the addresses at which it listens.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +21,15 @@ mod tests;
 /// Time between two looks at the links on the way to sockets and at the addresses of the machine: some system calls each.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Returns the places as the command line names them. Ports that the system chooses are not known yet.
-pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: bool) -> OwnPlaces {
+/// Returns the places as the command line names them, and Chancery's Service by name and namespace in a cluster. Ports that the system chooses are not
+/// known yet.
+pub(super) fn places(
+    args: &RunArgs,
+    layout: &Layout,
+    state: &Path,
+    service: Option<(Box<str>, Box<str>)>,
+) -> OwnPlaces {
+    let of_cluster = service.is_some();
     let xds = args.xds_listen.or(of_cluster.then_some(XDS_ADDRESS));
     let mut folders = by_each_name(layout.folders().into_iter().chain([state]));
     if of_cluster {
@@ -36,7 +42,7 @@ pub(super) fn places(args: &RunArgs, layout: &Layout, state: &Path, of_cluster: 
         addresses: ClosedAddresses {
             listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
             machine: machine_addresses(),
-            services: BTreeSet::new(),
+            services: service.into_iter().collect(),
             link_local: args.permissions.allow_link_local,
         },
     }

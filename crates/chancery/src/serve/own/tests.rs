@@ -14,7 +14,8 @@ fn is_own(line: &[&str], of_cluster: bool, path: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let layout = Layout::open(folder.path(), None).expect("a layout");
     let args = Line::try_parse_from([&["chancery"], line].concat()).expect("arguments").run;
-    let places = places(&args, &layout, folder.path(), of_cluster);
+    let service = of_cluster.then(|| ("chancery".into(), "chancery-system".into()));
+    let places = places(&args, &layout, folder.path(), service);
     places.folders.iter().any(|own| Path::new(path).starts_with(own))
 }
 
