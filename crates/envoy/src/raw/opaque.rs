@@ -58,11 +58,11 @@ pub(super) fn unjudged(part: &Part<'_>, place: &Place<'_>) -> Option<String> {
             .then(|| format!("lets names of extensions choose what Envoy makes of their settings with {text}")),
         Part::Opaque(name) => Some(format!("has settings that cannot be read: {name}")),
         Part::Untyped(name) => {
-            let words = || format!("has settings as {name}, of which Envoy makes any message; write its own type");
+            let words = || format!("has settings as {name} in place of their own type");
             (!is_data(place)).then(words)
         }
         Part::Typed(name) => {
-            let words = || format!("has a TypedStruct of {name} where Envoy goes by a name; write its own type");
+            let words = || format!("has settings as a TypedStruct of {name} where Envoy goes by a name");
             (!is_of_its_type(name, place)).then(words)
         }
     }

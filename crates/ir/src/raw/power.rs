@@ -1,5 +1,7 @@
 //! Powers: what resources as users wrote them may do only where the operator allows it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::RawFault;
@@ -83,29 +85,29 @@ impl Powers {
         self.0 & 1 << power as u8 != 0
     }
 
-    /// Returns a fault for each use that is not allowed, with the value that would allow it; of many each power before a second use of one.
+    /// Returns a fault for each use that is not allowed, with the values that would allow it; one for what needs several powers.
     pub fn refuse<'u>(self, uses: impl Iterator<Item = &'u PowerUse>) -> Vec<RawFault> {
-        let mut earlier = [0_usize; Power::ALL.len()];
-        let ranked = uses.filter(|found| !self.has(found.power)).map(|found| {
-            let count = earlier.get_mut(found.power as usize);
-            let rank = count.map_or(0, |count| std::mem::replace(count, *count + 1));
-            (rank, found)
-        });
-        let mut ranked: Vec<(usize, (usize, &PowerUse))> = ranked.enumerate().collect();
-        ranked.sort_by_key(|(_, (rank, _))| *rank);
-        ranked.truncate(NAMED);
-        ranked.sort_by_key(|(index, _)| *index);
-        let refused = ranked.into_iter().map(|(_, (_, found))| found);
-        let fault = |found: &PowerUse| {
+        let mut refused: Vec<(&PowerUse, Vec<&str>)> = Vec::new();
+        let mut places = BTreeMap::new();
+        for found in uses.filter(|found| !self.has(found.power)) {
+            let next = refused.len();
+            let place = *places.entry((&found.what, &found.path)).or_insert(next);
+            match refused.get_mut(place) {
+                Some((_, words)) => words.push(found.power.word()),
+                None => refused.push((found, vec![found.power.word()])),
+            }
+        }
+        let fault = |(found, words): (&PowerUse, Vec<&str>)| {
             let what: String = found.what.chars().take(SHOWN).collect();
-            let word = found.power.word();
             let text = format!(
-                "it {what}, which is not allowed: the resource is refused; the operator allows it with {word} in \
-                 extensionApis.rawResources of the static configuration, or --raw-resources {word}"
+                "it {what}, which is not allowed: the resource is refused; the operator allows it with {} in \
+                 extensionApis.rawResources of the static configuration, or --raw-resources {}",
+                words.join(", "),
+                words.join(",")
             );
             RawFault { path: found.path.clone(), text: text.into() }
         };
-        refused.map(fault).collect()
+        refused.into_iter().take(NAMED).map(fault).collect()
     }
 }
 

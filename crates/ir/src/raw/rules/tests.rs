@@ -114,3 +114,21 @@ fn sockets_of_chancery_are_refused_with_all_powers() {
         assert!(rules.refuse(&uses(socket), || None).is_empty(), "{socket}");
     }
 }
+
+#[test]
+fn what_needs_several_powers_is_one_fault_with_all_of_them() {
+    let used = |power, what: &str| super::super::PowerUse { power, what: what.into(), path: "p".into() };
+    let mut uses: Vec<_> = Power::ALL.into_iter().map(|power| used(power, "does all")).collect();
+    uses.push(used(Power::Lua, "runs x"));
+    let resource = RawResource { uses, ..resource("10.0.0.8", 80) };
+    let said = |powers: &[Power]| {
+        let rules = RawRules { powers: powers.iter().copied().collect(), ..rules(true) };
+        rules.refuse(&resource, || None).into_iter().map(|fault| fault.text.into_string()).collect::<Vec<_>>()
+    };
+    let none = said(&[]);
+    assert_eq!(none.len(), 2);
+    assert!(none[0].ends_with("--raw-resources files,environment,admin,lua,sockets"), "{none:?}");
+    let some = said(&[Power::Files, Power::Lua]);
+    assert_eq!(some.len(), 1);
+    assert!(some[0].ends_with("--raw-resources environment,admin,sockets"), "{some:?}");
+}
