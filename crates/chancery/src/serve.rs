@@ -90,7 +90,8 @@ pub(crate) async fn serve(
     let mut ended = vec![save(&mut tasks, (server.clone(), journals), inputs.clone(), &stop)];
 
     // Source: files, of which a cluster has its static configuration.
-    let (roots, paths) = (sources.roots, SocketPaths::default());
+    let closed = places.clone();
+    let (roots, paths) = (sources.roots, SocketPaths::new(move |path| closed.is_closed_path(path)));
     tasks.spawn("files", tasks::follow((&roots, links), past, (inputs.clone(), paths.clone()), stop.clone())?);
 
     // Protocol and proxies: where they connect and what they answer, and whoever starts them.

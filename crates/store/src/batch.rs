@@ -61,6 +61,9 @@ pub struct Batch {
     pub listed: bool,
 }
 
+/// The target of a socket's path after links, or the reason why it is not to be used, in words that follow the path.
+pub type SocketTarget = Result<Arc<str>, Arc<str>>;
+
 /// One thing that is different at a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -70,8 +73,8 @@ pub enum Change {
     Delete(ObjectKey),
     /// The source has one that cannot be used at all, and no usable form from before; none: not any more.
     Reject(ObjectKey, Option<Arc<Rejected>>),
-    /// The path of a Unix socket that a `Backend` names, and its target after links; none: no `Backend` names it (any more).
-    SocketPath(Arc<str>, Option<Arc<str>>),
+    /// The path of a Unix socket that a `Backend` names, and what is known of it; none: no `Backend` names it (any more).
+    SocketPath(Arc<str>, Option<SocketTarget>),
     /// Which kinds of objects the source can have.
     Definitions(Arc<Definitions>),
     /// Replaces what the source said was wrong at this place before.

@@ -17,7 +17,7 @@ mod shelf;
 pub mod store;
 pub mod tables;
 
-pub use batch::{Batch, Change, Origin, Source};
+pub use batch::{Batch, Change, Origin, SocketTarget, Source};
 pub use fact::{
     ClusterState, Definitions, FactKey, GatewayApi, ListenerState, LoadFacts, LocalityLoad, PatchState, ProxyFacts,
     RawState, Refusals, Rejected, SecretRefusal, Traffic,

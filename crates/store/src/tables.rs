@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::{Kind, Object, ObjectKey, PolicyAttachment, Resource, RouteObject};
 use engine::{Graph, Table, Value};
 
+use crate::batch::SocketTarget;
 use crate::fact::{
     ClusterState, Definitions, FactKey, ListenerState, LoadFacts, PatchState, ProxyFacts, RawState, Refusals, Rejected,
     SecretRefusal,
@@ -57,7 +58,7 @@ macro_rules! object_tables {
             /// Which kinds of objects there can be: at most one row.
             pub definitions: Table<(), Arc<Definitions>>,
             /// The targets, after links, of the paths of Unix sockets that `Backend`s name.
-            pub socket_paths: Table<Arc<str>, Arc<str>>,
+            pub socket_paths: Table<Arc<str>, SocketTarget>,
             /// Objects that cannot be used at all.
             pub rejected: Table<ObjectKey, Arc<Rejected>>,
         }

@@ -37,5 +37,5 @@ pub fn takes_host(places: &OwnPlaces, host: &str, port: u16) -> bool {
 /// Returns true if a `Backend` on this machine may name a socket by this path, which leads there.
 #[must_use]
 pub fn takes_socket(places: &OwnPlaces, path: &str, leads: Option<&str>) -> bool {
-    places.refuses_socket(path, true, leads).is_none()
+    places.refuses_socket(path, true, leads.ok_or("has not been looked up")).is_none()
 }

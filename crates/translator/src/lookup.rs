@@ -8,7 +8,7 @@ use api::service::ServicePort;
 use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
-use store::{ClusterState, FactKey, ListenerState, ProxyFacts, SecretRefusal, Tables};
+use store::{ClusterState, FactKey, ListenerState, ProxyFacts, SecretRefusal, SocketTarget, Tables};
 
 use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports};
 use crate::backend_traffic_policy::PolicyTarget;
@@ -57,7 +57,7 @@ pub(crate) struct BackendTables {
     pub(crate) secrets: Secrets,
     pub(crate) installed: Installed,
     /// The targets of paths of sockets.
-    pub(crate) sockets: Table<Arc<str>, Arc<str>>,
+    pub(crate) sockets: Table<Arc<str>, SocketTarget>,
 }
 
 impl HasGrants for BackendTables {
@@ -75,8 +75,9 @@ impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
         self.tables.installed.serves(self.cx, object)
     }
 
-    fn socket(&mut self, path: &str) -> Option<Arc<str>> {
-        self.cx.get(self.tables.sockets, &Arc::from(path)).cloned()
+    fn socket(&mut self, path: &str) -> SocketTarget {
+        let known = self.cx.get(self.tables.sockets, &Arc::from(path));
+        known.cloned().unwrap_or_else(|| Err("has not been looked up".into()))
     }
 }
 

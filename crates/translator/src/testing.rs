@@ -182,7 +182,7 @@ impl World {
         // No path of a test is a link.
         let paths: Vec<Change> = backends
             .flat_map(|backend| backend.spec.endpoints.iter().filter_map(|one| one.unix.clone()).collect::<Vec<_>>())
-            .map(|unix| Change::SocketPath((&*unix.path).into(), Some((&*unix.path).into())))
+            .map(|unix| Change::SocketPath((&*unix.path).into(), Some(Ok((&*unix.path).into()))))
             .collect();
         changes.extend(paths);
         store.apply(graph, Batch { source: Source::File, changes, listed: true });

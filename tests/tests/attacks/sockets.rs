@@ -169,6 +169,65 @@ fn link_that_is_turned_to_a_socket_of_chancery_is_refused_from_then_on() {
     let answer = || get(world.port, "x.example", "/evil").ok().filter(|answer| answer.status == 500);
     wait::until("500 once the link leads to Chancery", answer).unwrap();
     assert!(world.running.status(&["problems"]).unwrap().contains("which belongs to Chancery"));
+    // Turned back, it is refused for a while: what leads to Chancery now and then is not used between.
+    symlink(&harmless, &turned).unwrap();
+    std::fs::rename(&turned, &link).unwrap();
+    let held =
+        || world.running.status(&["problems"]).ok().filter(|all| all.contains("lately, where no Backend may lead"));
+    wait::until("the refusal of a link that was turned back", held).unwrap();
+    assert_eq!(get(world.port, "x.example", "/evil").unwrap().status, 500);
+}
+
+/// Links of 1,600 names each, one to the next: following the first takes the kernel some 0.1 s.
+fn costly_links(folder: &Path) {
+    std::fs::create_dir(folder.join("a")).unwrap();
+    std::fs::create_dir(folder.join("end")).unwrap();
+    for number in 0..38 {
+        let next = if number < 37 { format!("l{}", number + 1) } else { "end".to_owned() };
+        symlink("a/../".repeat(810) + &next, folder.join(format!("l{number}"))).unwrap();
+    }
+}
+
+/// Makes edits of another author, each of which is served.
+fn others_are_served(world: &World, round: &str) {
+    for number in 0..10 {
+        let name = format!("other-{round}-{number}");
+        let path = format!("/{name}");
+        world.running.write(&format!("{name}.yaml"), &route(&name, &[(&path, "good")])).unwrap();
+        let answer = || get(world.port, "x.example", &path).ok().filter(|answer| answer.status == 200);
+        wait::until(&path, answer).unwrap();
+    }
+}
+
+#[test]
+fn links_that_are_costly_to_follow_hold_up_no_edit_of_others() {
+    let mut world = World::start(&[]);
+    let elsewhere = TempDir::new().unwrap();
+    costly_links(elsewhere.path());
+    let missing = "x/".repeat(20);
+    let endpoints: Vec<String> =
+        (0..40).map(|number| unix(elsewhere.path().join(format!("l0/{missing}{number:03}")))).collect();
+    let words = world.refused(&endpoints.join(", "));
+    assert!(words.contains("more than 40 links or 256 names"), "{words}");
+    others_are_served(&world, "backend");
+    // The same in the folder that is read: 200 links over them.
+    costly_links(&world.running.conf());
+    for number in 0..200 {
+        symlink(format!("l0/{missing}{number}"), world.running.conf().join(format!("link{number}.yaml"))).unwrap();
+    }
+    others_are_served(&world, "folder");
+    let problem = || {
+        world
+            .running
+            .status(&["problems"])
+            .ok()
+            .filter(|all| all.contains("more than 40 links or 256 names are on the way"))
+    };
+    wait::until("the problem of the links", problem).unwrap();
+    // Nor does a start wait for them.
+    world.running.kill_chancery().unwrap();
+    world.running.start().unwrap();
+    others_are_served(&world, "again");
 }
 
 #[test]

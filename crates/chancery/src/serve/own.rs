@@ -65,13 +65,14 @@ pub(super) async fn follow(
         if std::mem::take(&mut changed) {
             let _ended = inputs.send(Input::Own(Arc::new(places.clone()))).await;
         }
-        // A folder on a network may take its time.
+        // Threads of its own look; this waits for them, for a bounded time.
         let looked = sockets.clone();
         if let Some(batch) = tokio::task::spawn_blocking(move || looked.look_again()).await? {
             let _ended = inputs.send(Input::Batch(batch)).await;
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = sockets.late() => {}
             () = stop.cancelled() => {}
         }
     }

@@ -1,18 +1,23 @@
 //! [`Access`]: the files that may be read, checked on the opened file itself.
 //!
-//! A path is looked up once, without opening what is there (`O_PATH`, which neither waits for a pipe nor wakes a device). What was found is then judged
+//! A path is looked up once, without opening what is there (`O_PATH`, which neither waits for a pipe nor wakes a device), link by link where there are
+//! any (`resolve`). What was found is then judged
 //! by its own path and kind, and that very file is read. Swapping a file for a link between the check and the read gains nothing.
 
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions, ReadDir};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use nix::libc;
 use nix::sys::statfs::{self, FsType, fstatfs};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::file::resolve::{Found, MAX_LINKS, MAX_NAMES, Resolution, open_unlinked, resolve};
 
 /// The treatment of symbolic links that lead out of the folders that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +66,8 @@ pub(crate) enum Denied {
     Special,
     /// It is no regular file.
     Kind(&'static str),
+    /// There are more links or names on the way to it than are followed.
+    Long,
 }
 
 impl fmt::Display for Denied {
@@ -72,6 +79,10 @@ impl fmt::Display for Denied {
             ),
             Self::Special => f.write_str("not read: nothing below /proc, /sys and /dev is"),
             Self::Kind(what) => write!(f, "not read: {what}, not a regular file"),
+            Self::Long => write!(
+                f,
+                "not read: more than {MAX_LINKS} links or {MAX_NAMES} names are on the way to it; take some links away"
+            ),
         }
     }
 }
@@ -88,12 +99,52 @@ pub(crate) struct Access {
     links: Links,
     /// The roots without links. Each is a folder or a file.
     areas: Arc<[PathBuf]>,
+    /// The names that the paths of the roots, as they are given, lead over.
+    ways: Arc<[PathBuf]>,
+}
+
+/// A root: its path without links, and the names that the path as it is given leads over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) real: PathBuf,
+    pub(crate) ways: Vec<PathBuf>,
+}
+
+impl Area {
+    /// Finds the root of an absolute path. None if it is not there, or may not be read.
+    pub(crate) fn of(absolute: &Path) -> Option<Self> {
+        let resolution = resolve(Path::new("/"), absolute, &mut |_| Ok(()));
+        let is_there = matches!(resolution.found, Found::File | Found::Directory);
+        (is_there && !is_special(&resolution.real)).then(|| Self::found(&resolution))
+    }
+
+    /// Returns the root that was found so.
+    pub(crate) fn found(resolution: &Resolution) -> Self {
+        let ways = resolution.lookups.iter().map(|lookup| lookup.directory.join(&lookup.name));
+        Self { real: resolution.real.clone(), ways: ways.collect() }
+    }
 }
 
 impl Access {
-    /// Returns the access to these roots, whose paths have no links.
-    pub(crate) fn new(links: Links, areas: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { links, areas: areas.into_iter().collect() }
+    /// Returns the access to these roots.
+    pub(crate) fn new<'a>(links: Links, areas: impl IntoIterator<Item = &'a Area>) -> Self {
+        let areas: Vec<&Area> = areas.into_iter().collect();
+        let ways = areas.iter().flat_map(|area| area.ways.iter().cloned()).collect();
+        Self { links, areas: areas.iter().map(|area| area.real.clone()).collect(), ways }
+    }
+
+    /// Checks that a name may be looked up on the way to something. Elsewhere than on the ways to the roots nothing is: it may be on a file
+    /// system that does not answer, and all would wait.
+    pub(crate) fn permits_name(&self, next: &Path) -> Result<(), Denied> {
+        let is_on_way = || self.areas.iter().any(|area| next.starts_with(area) || area.starts_with(next));
+        let is_given = || self.ways.iter().any(|way| way.starts_with(next));
+        let is_permitted = self.links == Links::Everywhere || is_on_way() || is_given();
+        let is_memory = is_permitted && Path::new(SHARED_MEMORY).starts_with(next);
+        match is_special(next) && !is_memory {
+            true => Err(Denied::Special),
+            false if is_permitted => Ok(()),
+            false => Err(Denied::Outside),
+        }
     }
 
     /// Checks that the file or folder of this path, which has no links, may be read. Everything that a root leads to may, but what is special.
@@ -107,7 +158,7 @@ impl Access {
 
     /// Opens a regular file to read it.
     pub(crate) fn file(&self, path: &Path) -> Result<(File, Metadata), Denied> {
-        let found = self.find(path, 0)?;
+        let found = self.find(path, OFlags::empty())?;
         let about = found.metadata()?;
         let kind = about.file_type();
         if kind.is_dir() {
@@ -121,20 +172,18 @@ impl Access {
         Ok((file, about))
     }
 
-    /// The entries of a directory whose path has no links.
-    pub(crate) fn entries(&self, directory: &Path) -> io::Result<(File, ReadDir)> {
-        let found = self.find(directory, libc::O_DIRECTORY).map_err(|denied| match denied {
+    /// Opens a directory whose path has no links, to be listed and watched by [`descriptor`].
+    pub(crate) fn directory(&self, path: &Path) -> io::Result<File> {
+        self.find(path, OFlags::DIRECTORY).map_err(|denied| match denied {
             Denied::Io(error) => error,
             // It was swapped for a link since: its parent has an event that says so.
             _ => io::ErrorKind::NotFound.into(),
-        })?;
-        let entries = fs::read_dir(descriptor(&found))?;
-        Ok((found, entries))
+        })
     }
 
     /// Returns true if a file or directory can be opened.
     pub(crate) fn is_readable(&self, path: &Path) -> bool {
-        let Ok(found) = self.find(path, 0) else { return false };
+        let Ok(found) = self.find(path, OFlags::empty()) else { return false };
         match found.metadata() {
             Ok(about) if about.is_dir() => fs::read_dir(descriptor(&found)).is_ok(),
             Ok(_) => self.file(path).is_ok(),
@@ -142,26 +191,71 @@ impl Access {
         }
     }
 
+    /// Returns true if a path leads to something, if only to what may not be read.
+    pub(crate) fn is_there(&self, path: &Path) -> bool {
+        !matches!(self.find(path, OFlags::empty()), Err(Denied::Io(_)))
+    }
+
+    /// Looks at what has this path, without following a link there.
+    pub(crate) fn about(&self, path: &Path) -> io::Result<Metadata> {
+        let found = match open_unlinked(path, OFlags::NOFOLLOW) {
+            Err(Errno::LOOP) => {
+                let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+                    return Err(Errno::LOOP.into());
+                };
+                let directory = self.follow(parent).map_err(|_| io::Error::from(Errno::LOOP))?;
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                openat(&directory, name, flags, Mode::empty())?
+            }
+            found => found?,
+        };
+        File::from(found).metadata()
+    }
+
     /// Finds what a path leads to, and judges it by its own path.
-    fn find(&self, path: &Path, flags: i32) -> Result<File, Denied> {
-        let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH | flags).open(path)?;
-        if found.metadata()?.nlink() == 0 {
+    fn find(&self, path: &Path, flags: OFlags) -> Result<File, Denied> {
+        let found: File = match open_unlinked(path, flags) {
+            Err(Errno::LOOP) => self.follow(path)?,
+            found => found.map_err(io::Error::from)?,
+        }
+        .into();
+        let about = found.metadata()?;
+        if about.nlink() == 0 {
             return Err(io::Error::from(io::ErrorKind::NotFound).into());
+        }
+        if flags.contains(OFlags::DIRECTORY) && !about.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
         }
         let real = fs::read_link(descriptor(&found))?;
         self.permits(&real, false)?;
         let made_by_kernel = fstatfs(&found).is_ok_and(|about| MADE_BY_KERNEL.contains(&about.filesystem_type()));
         if made_by_kernel { Err(Denied::Special) } else { Ok(found) }
     }
+
+    /// Follows the links on a path.
+    fn follow(&self, path: &Path) -> Result<OwnedFd, Denied> {
+        let Resolution { found, opened, lookups, .. } =
+            resolve(Path::new("/"), &absolute(path)?, &mut |next| self.permits_name(next));
+        drop(lookups);
+        match (found, opened.and_then(Arc::into_inner)) {
+            (Found::File | Found::Directory, Some(opened)) => Ok(opened),
+            (Found::Missing { .. } | Found::File | Found::Directory, _) => {
+                Err(io::Error::from(io::ErrorKind::NotFound).into())
+            }
+            (Found::Circle | Found::Long, _) => Err(Denied::Long),
+            (Found::Stopped(denied), _) => Err(denied),
+            (Found::Failed(error), _) => Err(error.into()),
+        }
+    }
 }
 
 /// Returns true if a path without links is in one of the special places.
-fn is_special(real: &Path) -> bool {
+pub(crate) fn is_special(real: &Path) -> bool {
     SPECIAL.iter().any(|place| real.starts_with(place)) && !real.starts_with(SHARED_MEMORY)
 }
 
 /// The path that leads to an open file and to nothing else (proc(5), `/proc/pid/fd`).
-fn descriptor(file: &File) -> PathBuf {
+pub(crate) fn descriptor(file: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
@@ -191,8 +285,9 @@ impl Texts {
     /// The text of a file, by the name that its problems have. None if it is not there, is no text, or may not be read.
     #[must_use]
     pub fn get(&self, file: &str) -> Option<String> {
-        let areas = self.roots.iter().filter_map(|root| fs::canonicalize(root).ok());
-        let access = Access::new(self.links, areas.filter(|area| !is_special(area)));
+        let areas: Vec<Area> =
+            self.roots.iter().filter_map(|root| absolute(root).ok()).filter_map(|root| Area::of(&root)).collect();
+        let access = Access::new(self.links, &areas);
         let (mut file, about) = access.file(Path::new(file)).ok()?;
         String::from_utf8(super::read::bounded(&mut file, about.len()).ok()?).ok()
     }

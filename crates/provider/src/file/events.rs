@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 
 use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
 
+use crate::file::access::Access;
 use crate::file::spot::{Spot, is_read, is_visible};
 use crate::file::tree::Tree;
 
@@ -68,7 +68,7 @@ impl Agenda {
         };
         for spot in dependent {
             let is_awaited_file = event.mask.contains(AddWatchFlags::IN_CREATE)
-                && tree.end(&spot, event.wd, name).is_some_and(|end| created(end) == Created::Empty);
+                && tree.end(&spot, event.wd, name).is_some_and(|end| created(end, tree.access()) == Created::Empty);
             if is_awaited_file {
                 self.add(spot, Look::Empty);
             } else {
@@ -168,8 +168,8 @@ pub(crate) enum Created {
 }
 
 /// Looks at a name that came to be, without following links.
-pub(crate) fn created(path: &Path) -> Created {
-    match fs::symlink_metadata(path) {
+pub(crate) fn created(path: &Path, access: &Access) -> Created {
+    match access.about(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Created::Nothing,
         Err(_) => Created::Other,
         Ok(about) if !about.is_file() => Created::Other,

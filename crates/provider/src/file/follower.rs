@@ -1,7 +1,6 @@
 //! [`watch`]: the thread that follows changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{self, PipeReader, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
@@ -211,7 +210,7 @@ impl Follower {
         for spot in &self.awaited {
             let path = self.tree.path(spot);
             if !self.agenda.is_changing(spot)
-                && created(&path) != Created::Empty
+                && created(&path, self.tree.access()) != Created::Empty
                 && self.tree.access().is_readable(&path)
             {
                 self.agenda.add(spot.clone(), Look::Survey);
@@ -247,16 +246,18 @@ impl Follower {
             Look::Again if self.catalog.is_troubled(spot) => self.survey(spot),
             Look::Again => {}
             // A file that was created also went, if it is not there.
-            Look::Gone | Look::Empty | Look::Created if fs::metadata(&path).is_err() => {
-                if self.is_known(spot) || created(&path) != Created::Nothing {
+            Look::Gone | Look::Empty | Look::Created if !self.tree.access().is_there(&path) => {
+                if self.is_known(spot) || created(&path, self.tree.access()) != Created::Nothing {
                     self.survey(spot);
                 }
             }
             // There again, which is another event.
             Look::Gone => {}
             Look::Empty => self.await_writer(spot),
-            Look::Created if created(&path) == Created::Empty => self.await_writer(spot),
+            Look::Created if created(&path, self.tree.access()) == Created::Empty => self.await_writer(spot),
             Look::Created => self.survey(spot),
+            // A root that came to be: now it is known where it is.
+            Look::Read if spot.is_root() && !self.tree.is_placed(spot) => self.survey(spot),
             Look::Read => drop(self.to_read.insert(spot.clone(), path)),
             Look::Survey => self.survey(spot),
         }

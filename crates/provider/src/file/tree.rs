@@ -12,7 +12,7 @@ use api::Problem;
 use nix::errno::Errno;
 use nix::sys::inotify::WatchDescriptor;
 
-use crate::file::access::{Access, Denied, Links};
+use crate::file::access::{Access, Area, Denied, Links, descriptor};
 use crate::file::read;
 use crate::file::report;
 use crate::file::resolve::{Found, Resolution, resolve};
@@ -48,8 +48,8 @@ pub(crate) struct Tree {
 struct Root {
     spot: Arc<Spot>,
     absolute: PathBuf,
-    /// Its path without links, once it was there.
-    real: Option<PathBuf>,
+    /// Its place, once it was there.
+    area: Option<Area>,
 }
 
 #[derive(Debug, Default)]
@@ -133,9 +133,8 @@ impl Tree {
             if !is_covered(at) {
                 let spot = Spot::root(u32::try_from(roots.len()).unwrap_or(u32::MAX), &path.to_string_lossy());
                 // Links of one root may lead into another one, which is looked at later.
-                let real =
-                    fs::canonicalize(&absolute).ok().filter(|real| Access::default().permits(real, true).is_ok());
-                roots.push(Root { spot, absolute, real });
+                let area = Area::of(&absolute);
+                roots.push(Root { spot, absolute, area });
             } else {
                 covered.push(absolute);
             }
@@ -159,20 +158,25 @@ impl Tree {
     }
 
     fn set_access(&mut self) {
-        let covered = self.covered.iter().filter_map(|path| fs::canonicalize(path).ok());
-        let areas: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.real.clone()).chain(covered).collect();
-        self.access = Access::new(self.followed, areas);
+        let covered: Vec<Area> = self.covered.iter().filter_map(|path| Area::of(path)).collect();
+        self.access =
+            Access::new(self.followed, self.roots.iter().filter_map(|root| root.area.as_ref()).chain(&covered));
     }
 
     /// Notes where a root is, and checks that it may be read there.
-    fn place_root(&mut self, spot: &Arc<Spot>, real: &Path) -> Result<(), Denied> {
-        let permitted = self.access.permits(real, true);
-        let place = permitted.is_ok().then(|| real.to_owned());
-        if let Some(root) = self.roots.get_mut(spot.root_index()).filter(|root| root.real != place) {
-            root.real = place;
+    fn place_root(&mut self, spot: &Arc<Spot>, resolution: &Resolution) -> Result<(), Denied> {
+        let permitted = self.access.permits(&resolution.real, true);
+        let area = permitted.is_ok().then(|| Area::found(resolution));
+        if let Some(root) = self.roots.get_mut(spot.root_index()).filter(|root| root.area != area) {
+            root.area = area;
             self.set_access();
         }
         permitted
+    }
+
+    /// Returns true if it is known where a root is.
+    pub(crate) fn is_placed(&self, root: &Spot) -> bool {
+        self.roots.get(root.root_index()).is_some_and(|root| root.area.is_some())
     }
 
     /// The places of the roots.
@@ -243,7 +247,7 @@ impl Tree {
             return;
         };
         let real = directory.real.clone();
-        match fs::symlink_metadata(real.join(name)).map(|found| found.file_type()) {
+        match self.access.about(&real.join(name)).map(|found| found.file_type()) {
             Ok(kind) if kind.is_symlink() => self.follow(spot, &real, Path::new(name), survey),
             Ok(kind) if kind.is_dir() => self.list(spot, real.join(name), survey),
             Ok(_) if is_read(name) => survey.files.push((spot.clone(), self.path(spot))),
@@ -257,18 +261,14 @@ impl Tree {
     fn follow(&mut self, spot: &Arc<Spot>, from: &Path, path: &Path, survey: &mut Survey) {
         let resolution = self.resolve_watched(spot, from, path);
         let is_root = spot.is_root();
-        if let Found::Directory(real) | Found::File(real) = &resolution.found {
-            let permitted = if is_root { self.place_root(spot, real) } else { self.access.permits(real, false) };
-            if let Err(denied) = permitted {
-                if !is_root {
-                    // Changes elsewhere do not matter. The link itself is watched with its directory.
-                    self.release(spot);
-                }
-                return survey.denied(spot, &denied);
-            }
-        }
-        match resolution.found {
-            Found::Directory(real) => {
+        let permitted = match &resolution.found {
+            Found::Directory | Found::File if is_root => self.place_root(spot, &resolution),
+            Found::Directory | Found::File => self.access.permits(&resolution.real, false),
+            _ => Ok(()),
+        };
+        let Resolution { real, found, .. } = resolution;
+        match permitted.map_or_else(Found::Stopped, |()| found) {
+            Found::Directory => {
                 if let Some(outer) = self.leads_back(spot, &real) {
                     let text =
                         format_args!("the link leads back to {outer}, which would never end; it is not followed");
@@ -277,8 +277,8 @@ impl Tree {
                     self.list(spot, real, survey);
                 }
             }
-            Found::File(_) if spot.is_read() => survey.files.push((spot.clone(), self.path(spot))),
-            Found::File(_) => survey.missing = true,
+            Found::File if spot.is_read() => survey.files.push((spot.clone(), self.path(spot))),
+            Found::File => survey.missing = true,
             Found::Missing { dangling } => {
                 survey.missing = true;
                 if is_root {
@@ -290,16 +290,29 @@ impl Tree {
             Found::Circle => {
                 survey.trouble(spot, is_root, "links lead round in a circle; remove or correct one of them")
             }
+            Found::Long => survey.denied(spot, &Denied::Long),
+            Found::Stopped(denied) => {
+                if !is_root {
+                    // Changes elsewhere do not matter. The link itself is watched with its directory.
+                    self.release(spot);
+                }
+                survey.denied(spot, &denied);
+            }
             Found::Failed(error) => survey.unreadable(spot, &error),
         }
     }
 
     /// Resolves until nothing changed between the look and the watch; from then on changes are events.
     fn resolve_watched(&mut self, spot: &Arc<Spot>, from: &Path, path: &Path) -> Resolution {
-        let mut resolution = resolve(from, path);
+        let access = self.access.clone();
+        let look = || match spot.is_root() {
+            true => resolve(from, path, &mut |_| Ok(())),
+            false => resolve(from, path, &mut |next| access.permits_name(next)),
+        };
+        let mut resolution = look();
         for _ in 0..MAX_TRIES {
             self.watch_lookups(spot, &resolution);
-            let before = std::mem::replace(&mut resolution, resolve(from, path));
+            let before = std::mem::replace(&mut resolution, look());
             if before.lookups == resolution.lookups {
                 break;
             }
@@ -309,14 +322,15 @@ impl Tree {
 
     fn watch_lookups(&mut self, spot: &Arc<Spot>, resolution: &Resolution) {
         // A file that is missing is as a rule about to be written.
-        let is_file = matches!(resolution.found, Found::File(_) | Found::Missing { .. });
+        let is_file = matches!(resolution.found, Found::File | Found::Missing { .. });
         let link = self.links.entry(spot.clone()).or_default();
         let mut lookups = resolution.lookups.iter().peekable();
-        while let Some((directory, name)) = lookups.next() {
+        while let Some(lookup) = lookups.next() {
             let is_last = lookups.peek().is_none();
-            link.lookups.extend(self.watches.lookup(directory, name, spot, is_file && is_last));
+            let directory = descriptor(&*lookup.opened);
+            link.lookups.extend(self.watches.lookup(&directory, &lookup.name, spot, is_file && is_last));
             if is_last {
-                link.end = directory.join(name);
+                link.end = lookup.directory.join(&lookup.name);
             }
         }
     }
@@ -346,9 +360,9 @@ impl Tree {
             survey.full |= is_full;
             return;
         }
-        let watch = match self.watches.directory(&real, spot) {
-            Ok(watch) => watch,
-            Err(error) if error == Errno::ENOENT || error == Errno::ENOTDIR => {
+        let found = match self.access.directory(&real) {
+            Ok(found) => found,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 survey.missing = true;
                 if spot.is_root() {
                     survey.trouble(spot, true, "no such file or directory");
@@ -356,11 +370,17 @@ impl Tree {
                 return;
             }
             Err(error) => {
-                survey.unwatched(spot, error);
-                None
+                // Its permissions are watched with its parent.
+                self.directories.insert(spot.clone(), Directory { real, watch: None });
+                return survey.unreadable(spot, &error);
             }
         };
-        let listed = entries(&self.access, &real);
+        let path = descriptor(&found);
+        let watch = self.watches.directory(&path, spot).unwrap_or_else(|error| {
+            survey.unwatched(spot, error);
+            None
+        });
+        let listed = entries(&path);
         self.directories.insert(spot.clone(), Directory { real: real.clone(), watch });
         match listed {
             Ok(names) => {
@@ -398,10 +418,9 @@ enum Kind {
 }
 
 /// The entries of a directory that concern us, sorted.
-fn entries(access: &Access, directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
+fn entries(directory: &Path) -> io::Result<Vec<(OsString, Kind)>> {
     let mut entries = Vec::new();
-    let (_open, listed) = access.entries(directory)?;
-    for entry in listed {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         if !is_visible(&name) {

@@ -10,6 +10,7 @@ use api::{FieldPath, ObjectKey, Problem, Severity};
 use ir::address::ALLOW_LINK_LOCAL;
 use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
 use ir::{Address, Endpoint, EndpointSource};
+use store::SocketTarget;
 
 use super::own::OwnPlaces;
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
@@ -23,8 +24,8 @@ pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
     /// Whether there can be objects of this kind at all.
     fn is_served(&mut self, object: &ObjectKey) -> bool;
-    /// Returns the target of a socket's path after links; none if it has not been looked up.
-    fn socket(&mut self, path: &str) -> Option<Arc<str>>;
+    /// Returns the target of a socket's path after links.
+    fn socket(&mut self, path: &str) -> SocketTarget;
 }
 
 /// What is allowed where we run.
@@ -172,7 +173,8 @@ fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed:
         },
         (None, None, Some(unix)) => {
             let resolved = lookup.socket(&unix.path);
-            let refusal = allowed.own.refuses_socket(&unix.path, allowed.loopback, resolved.as_deref());
+            let resolved = resolved.as_deref().map_err(|words| &**words);
+            let refusal = allowed.own.refuses_socket(&unix.path, allowed.loopback, resolved);
             refusal.map_or(Ok(()), Err)
         }
         _ => Err("exactly one of fqdn, ip and unix is needed".into()),

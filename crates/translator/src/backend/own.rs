@@ -73,18 +73,27 @@ impl OwnPlaces {
         is_shown.then(|| format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"))
     }
 
+    /// Returns true if no `Backend` on this machine leads to this path, which has no links.
+    pub fn is_closed_path(&self, path: &str) -> bool {
+        self.refuses_path(path, true).is_some()
+    }
+
     /// Says why a socket of the file system may not be a backend. `here`: proxies run on this machine, and `resolved` is where the path leads
-    /// after links, as the source of the objects found it; none: it has not looked.
-    pub(crate) fn refuses_socket(&self, path: &str, here: bool, resolved: Option<&str>) -> Option<String> {
+    /// after links, as the source of the objects found it, or its words why that is not known.
+    pub(crate) fn refuses_socket(&self, path: &str, here: bool, resolved: Result<&str, &str>) -> Option<String> {
         if let Some(words) = self.refuses_path(path, here) {
             return Some(format!("{path:?} {words}"));
         }
         if !here {
             return None;
         }
-        let Some(resolved) = resolved else { return Some(format!("{path:?} has not been looked up")) };
-        let words = self.refuses_path(resolved, here)?;
-        Some(format!("{path:?} is a link to {resolved:?}, which {words}"))
+        match resolved {
+            Ok(resolved) => {
+                let words = self.refuses_path(resolved, here)?;
+                Some(format!("{path:?} is a link to {resolved:?}, which {words}"))
+            }
+            Err(words) => Some(format!("{path:?} {words}")),
+        }
     }
 
     fn refuses_path(&self, path: &str, here: bool) -> Option<String> {

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 
 fn of(folder: &TempDir, links: Links) -> Access {
-    Access::new(links, [fs::canonicalize(folder.path()).unwrap()])
+    Access::new(links, [&Area::of(folder.path()).unwrap()])
 }
 
 #[test]

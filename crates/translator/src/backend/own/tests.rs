@@ -57,7 +57,7 @@ fn name_of_the_loopback_address_is_refused_where_chancery_listens() {
 #[test]
 fn a_path_to_a_socket_of_chancery_is_refused_in_each_spelling() {
     let places = places(&[]);
-    let here = |path: &str, resolved: &str| places.refuses_socket(path, true, Some(resolved));
+    let here = |path: &str, resolved: &str| places.refuses_socket(path, true, Ok(resolved));
     let hidden = [
         "state/xds.sock",
         "./state/xds.sock",
@@ -84,19 +84,19 @@ fn a_path_to_a_socket_of_chancery_is_refused_in_each_spelling() {
     }
     assert_eq!(here("/run/app.sock", "/run/app.sock"), None);
     assert_eq!(here("/stately/app.sock", "/stately/app.sock"), None);
-    assert!(places.refuses_socket("/run/app.sock", true, None).is_some(), "it has not been looked up");
-    assert!(places.refuses_socket("/run/app.sock", false, None).is_some(), "in a cluster");
+    assert!(places.refuses_socket("/run/app.sock", true, Err("is not known")).is_some(), "it has not been looked up");
+    assert!(places.refuses_socket("/run/app.sock", false, Err("is not known")).is_some(), "in a cluster");
 }
 
 #[test]
 fn socket_has_to_be_below_a_folder_that_the_operator_allows() {
     let places = OwnPlaces { socket_roots: vec!["/run/apps".into()], ..places(&[]) };
     for here in [true, false] {
-        assert_eq!(places.refuses_socket("/run/apps/a.sock", here, Some("/run/apps/a.sock")), None);
-        assert!(places.refuses_socket("/run/apps2/a.sock", here, Some("/run/apps2/a.sock")).is_some());
-        assert!(places.refuses_socket("/run/docker.sock", here, Some("/run/docker.sock")).is_some());
+        assert_eq!(places.refuses_socket("/run/apps/a.sock", here, Ok("/run/apps/a.sock")), None);
+        assert!(places.refuses_socket("/run/apps2/a.sock", here, Ok("/run/apps2/a.sock")).is_some());
+        assert!(places.refuses_socket("/run/docker.sock", here, Ok("/run/docker.sock")).is_some());
     }
-    assert!(places.refuses_socket("/run/apps/a.sock", true, Some("/run/docker.sock")).is_some(), "a link");
+    assert!(places.refuses_socket("/run/apps/a.sock", true, Ok("/run/docker.sock")).is_some(), "a link");
 }
 
 #[test]
