@@ -1,6 +1,6 @@
 //! Where the files of each proxy are: the folders below the state folder, and the sockets, whose paths must be short.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::io::Write;
@@ -13,6 +13,7 @@ use ir::{FleetName, Infra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Error;
+use super::process::search;
 use super::token::{Token, random, try_random};
 
 /// Bytes of the longest path that a Unix socket can have: `sun_path` has 108, the last is a zero (unix(7)).
@@ -97,6 +98,7 @@ impl Layout {
         make_dir(&gateways)?;
         try_random().map_err(Error::file("draw a token for", &state))?;
         let sockets = if fits(&gateways) { gateways.clone() } else { short_dir(&state, runtime)? };
+        remove_nameless(&gateways, &sockets);
         let homes = owned(&gateways).into_iter().filter(|(folder, fleet)| *folder != earlier_name(fleet));
         let home = |(folder, fleet): (String, FleetName)| {
             let token = Token::read(&gateways.join(&folder).join(TOKEN)).unwrap_or_else(Token::new);
@@ -276,11 +278,14 @@ pub(crate) fn write_whole(path: &Path, text: &[u8]) -> Result<(), Error> {
     let failed = |reason| Error::file("write", path)(reason);
     let folder = path.parent().unwrap_or(Path::new("."));
     // its words name a file whose name is another each time
-    let fresh = tempfile::Builder::new().prefix(".new-").tempfile_in(folder);
+    let fresh = tempfile::Builder::new().prefix(FRESH).tempfile_in(folder);
     let mut fresh = fresh.map_err(|error| failed(error.kind().into()))?;
     fresh.write_all(text).map_err(failed)?;
     fresh.persist(path).map_err(|error| failed(error.error)).map(drop)
 }
+
+/// The first letters of a file that is being written.
+const FRESH: &str = ".new-";
 
 /// The file of a proxy's folder that names its fleet.
 const OWNER: &str = "gateway";
@@ -310,6 +315,41 @@ fn owned(gateways: &Path) -> Vec<(String, FleetName)> {
     let mut found: Vec<_> = entries.filter_map(|entry| folder(entry.ok()?)).collect();
     found.sort();
     found
+}
+
+/// Removes the folders that a process made and died before it named their fleets: their names were drawn, so no process finds them again. What was left there
+/// has no value, but a folder with anything else than files of Chancery's stays, and one from which a process runs.
+fn remove_nameless(gateways: &Path, sockets: &Path) {
+    let named: BTreeSet<String> = owned(gateways).into_iter().map(|(folder, _)| folder).collect();
+    for place in BTreeSet::from([gateways, sockets]) {
+        let names = std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok());
+        for name in names.filter(|name| is_drawn(name) && !named.contains(name)) {
+            let folder = place.join(&name);
+            if search(&sockets.join(&name).join(BOOTSTRAP), &BTreeSet::new()).is_none() {
+                remove_left(&folder);
+            }
+        }
+    }
+}
+
+/// Returns true if a folder may have this name because it was drawn.
+fn is_drawn(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// Files of a proxy's folder that are there before its fleet is named.
+const FIRST_FILES: [&str; 6] = ["xds.sock", ADMIN_SOCKET, BOOTSTRAP, TOKEN, OWNER, "wanted.json"];
+
+/// Removes a folder and the files in it, if all of them are such as are there before its fleet is named.
+fn remove_left(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let files: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let is_first = |name: &str| FIRST_FILES.contains(&name) || name.starts_with(FRESH);
+    if files.iter().all(|name| name.to_str().is_some_and(is_first)) {
+        files.iter().for_each(|name| drop(std::fs::remove_file(folder.join(name))));
+        let _in_use = std::fs::remove_dir(folder);
+    }
 }
 
 fn make_dir(dir: &Path) -> Result<(), Error> {

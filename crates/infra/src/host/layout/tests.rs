@@ -147,3 +147,47 @@ fn a_file_that_says_so_already_is_left_alone() {
     assert_ne!(file(b"[]"), first);
     assert_eq!(std::fs::read(&path).unwrap(), b"[]");
 }
+
+#[test]
+fn folders_that_name_no_gateway_are_removed_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::open(dir.path(), None).unwrap();
+    let named = layout.prepare(&FleetName::from("default/a")).unwrap();
+    let at = |name: &str| dir.path().join("gateways").join(name);
+    let make = |name: &str, files: &[&str]| {
+        std::fs::create_dir(at(name)).unwrap();
+        files.iter().for_each(|file| std::fs::write(at(name).join(file), "").unwrap());
+    };
+    let left = [
+        ("0123456789abcdef", &[][..]),
+        ("00000000000000a0", &["xds.sock"]),
+        ("00000000000000a1", &[".new-a1b2c3", "gateway"]),
+    ];
+    left.iter().for_each(|(name, files)| make(name, files));
+    // Not of Chancery's making, or with something in it that is not.
+    let kept = [
+        ("backup", &[][..]),
+        ("00000000000000A2", &[]),
+        ("00000000000000a3", &["notes"]),
+        ("00000000000000a4", &["xds.sock", "envoy.pid"]),
+    ];
+    kept.iter().for_each(|(name, files)| make(name, files));
+    std::fs::create_dir(at("00000000000000a5")).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-s", "--", "-c", BOOTSTRAP]).current_dir(at("00000000000000a5"));
+    let mut running = shell.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let bootstrap = at("00000000000000a5").join(BOOTSTRAP);
+    let end = std::time::Instant::now() + crate::host::tests::stage::DEADLINE;
+    while search(&bootstrap, &BTreeSet::new()).is_none() {
+        assert!(std::time::Instant::now() < end, "it does not run");
+        std::thread::yield_now();
+    }
+    Layout::open(dir.path(), None).unwrap();
+    assert!(left.iter().all(|(name, _)| !at(name).exists()));
+    assert!(kept.iter().all(|(name, _)| at(name).exists()) && named.owner.exists());
+    assert!(at("00000000000000a5").exists(), "a process runs from there");
+    drop(running.stdin.take());
+    running.wait().unwrap();
+    Layout::open(dir.path(), None).unwrap();
+    assert!(!at("00000000000000a5").exists());
+}
