@@ -275,10 +275,24 @@ fn parse(line: &str) -> Option<(&str, &str, &str)> {
     known.then_some((level, component, said))
 }
 
-/// Envoy repeats refused configuration word for word. What may hold a key is not carried.
+/// Parts of lines that may hold a key or a token, in lower case: Envoy repeats refused configuration word for word, and with the level `debug` of a component it
+/// writes down the headers of requests and of its own calls, of which each has the proxy's token.
+const MARKS: [&str; 9] = [
+    "private key",
+    "private_key",
+    "tls.v3.secret",
+    "inline_bytes",
+    "inline_string",
+    "password",
+    "authorization",
+    "bearer ",
+    "cookie",
+];
+
+/// Returns what is carried of a line: nothing of one that may hold a key or a token.
 fn redact(said: &str) -> &str {
-    let marks = ["PRIVATE KEY", "private_key", "tls.v3.Secret", "inline_bytes", "inline_string", "password"];
-    if marks.iter().any(|mark| said.contains(mark)) { "(a line that may hold a secret is not shown)" } else { said }
+    let lower = said.to_ascii_lowercase();
+    if MARKS.iter().any(|mark| lower.contains(mark)) { "(a line that may hold a secret is not shown)" } else { said }
 }
 
 fn cut(text: &str) -> &str {

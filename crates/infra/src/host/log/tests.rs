@@ -132,3 +132,20 @@ fn what_envoy_warns_of_again_and_again_is_said_once_a_minute() {
     assert!(!repeats.is_news("cannot bind", after(15)) && !repeats.is_news("cannot bind", after(59)));
     assert!(repeats.is_news("cannot bind", after(61)));
 }
+
+#[test]
+fn lines_with_tokens_are_not_carried() {
+    for line in [
+        "'authorization', 'Bearer 8ebf0123456789abcdef'",
+        "'Proxy-Authorization', 'Basic YTpi'",
+        "AUTHORIZATION: x",
+        "'cookie', 'session=1'",
+        "initial_metadata bearer 8ebf",
+        "-----BEGIN PRIVATE KEY-----",
+    ] {
+        assert_eq!(redact(line), "(a line that may hold a secret is not shown)", "{line}");
+    }
+    for line in ["':path', '/'", "the author of this", "cluster x is ready"] {
+        assert_eq!(redact(line), line);
+    }
+}
