@@ -2,7 +2,7 @@
 //! standard output, their access logs, goes to ours as it is.
 
 use std::fmt::{Debug, Result as FmtResult};
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr as _;
 
 use clap::ValueEnum;
@@ -62,6 +62,7 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<(Log, [Wor
     let (writer, written) = waiting("log", WAITING_LINES).finish(std::io::stderr());
     let (output, output_written) = waiting("output", WAITING_OUTPUT_LINES).finish(std::io::stdout());
     let log = Log { level: handle, dropped: [writer.error_counter(), output.error_counter()] };
+    let writer = move || OneLine { inner: writer.clone(), has_colours: colours && format == LogFormat::Text };
     let lines = match format {
         LogFormat::Text => fmt::layer().with_writer(writer).with_ansi(colours).with_target(false).boxed(),
         LogFormat::Json => fmt::layer().json().with_writer(writer).flatten_event(true).boxed(),
@@ -105,6 +106,38 @@ const TOLD_BY_US: &str = "kube_client=off,";
 const LIBRARIES: [&str; 9] =
     ["h2", "hyper", "hyper_util", "kube_client", "rustls", "tokio_rustls", "tonic", "tower", "mio"];
 
+/// Writes each event as one line: texts of users, API servers, proxies and libraries may have line ends and codes of terminals in them, and none of these
+/// begins a line of its own.
+struct OneLine<W> {
+    inner: W,
+    /// Codes of terminals are the log's own: those in texts are escaped where the line is made.
+    has_colours: bool,
+}
+
+impl<W: Write> Write for OneLine<W> {
+    /// Takes an event, which comes whole.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let is_clean = |byte: &u8| !byte.is_ascii_control() && *byte != C1;
+        let (line, end) = event.split_last_chunk::<1>().unwrap_or((event, &[b'\n']));
+        if line.iter().all(is_clean) {
+            self.inner.write_all(event)?;
+        } else {
+            let is_code = |c: char| c.is_control() && !(self.has_colours && c == '\u{1b}');
+            let mut clean = String::from_utf8_lossy(line).replace(is_code, " ").into_bytes();
+            clean.extend_from_slice(end);
+            self.inner.write_all(&clean)?;
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// The first byte of the control characters beyond ASCII, U+0080 to U+009F, in UTF-8.
+const C1: u8 = 0xc2;
+
 /// The message of an event and nothing else.
 struct AsItIs;
 
@@ -124,5 +157,24 @@ impl Visit for Message<'_, '_> {
         if field.name() == "message" {
             self.1 = write!(self.0, "{value:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_is_one_line_whatever_is_in_it() {
+        let written = |event: &str, has_colours: bool| {
+            let mut inner = Vec::new();
+            OneLine { inner: &mut inner, has_colours }.write_all(event.as_bytes()).unwrap();
+            String::from_utf8(inner).unwrap()
+        };
+        let forged = "WARN a\n2026-11-27 INFO FORGED\r\u{1b}[2J\u{9b}1m é\u{a0}\n";
+        assert_eq!(written(forged, false), "WARN a 2026-11-27 INFO FORGED  [2J 1m é\u{a0}\n");
+        assert_eq!(written(forged, true), "WARN a 2026-11-27 INFO FORGED \u{1b}[2J 1m é\u{a0}\n");
+        assert_eq!(written("plain é\n", false), "plain é\n");
+        assert_eq!(written("", false), "");
     }
 }

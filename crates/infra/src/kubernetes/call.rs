@@ -110,6 +110,28 @@ pub(super) fn causes(error: &dyn Error) -> String {
     shortened(&text)
 }
 
+/// Returns the beginning of a text of an API server. It repeats what users write, line ends too: none of these begins a line of a log or a status.
 fn shortened(text: &str) -> String {
-    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or(text).trim().to_owned()
+    let beginning = text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or(text).trim();
+    beginning.replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_an_api_server_are_one_line() {
+        let text = "unknown field \"zz\n2026-11-27T17:00:00Z  INFO FORGED\u{1b}[2J\u{9b}\r\"\n";
+        let clean = "unknown field \"zz 2026-11-27T17:00:00Z  INFO FORGED [2J  \"";
+        for code in [422, 403, 503] {
+            let status = kube::core::Status { message: text.into(), code, ..Default::default() };
+            match failure(&kube::Error::Api(Box::new(status))) {
+                Failure::Invalid(said) | Failure::Refused(said) => assert_eq!(said, clean),
+                Failure::Away(said) => assert_eq!(said, format!("it answers 503 {clean}")),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(causes(&std::io::Error::other(text)), clean);
+    }
 }
