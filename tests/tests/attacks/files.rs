@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tempfile::TempDir;
+use tests::backend::Backend;
+use tests::objects::{gateway, route, service};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::{binary, client, wait};
@@ -195,4 +197,44 @@ fn costly_files_neither_hold_up_others_nor_take_much_memory() {
     until_problem(&running, "more than 1000 fields of this object are not in the API");
     let took = peak(&running) - before;
     assert!(took <= (32 << 20) + 8 * text.len(), "{took} bytes for a file of {}", text.len());
+}
+
+/// A guard in a file that takes long to read, among a flood of files like it of another author: a route that was written after it is never served without.
+#[test]
+fn no_route_is_served_before_the_policy_that_was_written_before_it() {
+    let backend = Backend::start("good").unwrap();
+    let [port] = free_ports().unwrap();
+    let mut running = Running::prepare().unwrap();
+    running.write("gateway.yaml", &(gateway(port) + "---\n" + &service("good", backend.port))).unwrap();
+    running.start().unwrap();
+    let config_maps = |name: &str| -> String {
+        let one =
+            |at| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}-{at}}}\ndata: {{a: b}}\n---\n");
+        (0..8_000).map(one).collect()
+    };
+    let flood = config_maps("flood");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                running.write(&format!("flood{number}.yaml"), &flood.replace("flood", &format!("f{number}"))).unwrap();
+                if number >= 10 {
+                    running.remove(&format!("flood{}.yaml", number - 10)).unwrap();
+                }
+            }
+        });
+        let policy = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: {name: guard}\nspec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: admin}]\n  authorization: {}\n";
+        running.write("base.yaml", &(config_maps("base") + policy)).unwrap();
+        running.write("admin.yaml", &route("admin", &[("/admin", "good")])).unwrap();
+        let guarded = wait::until("the route with its guard", || {
+            let status = client::get(port, "x.example", "/admin").ok()?.status;
+            (status != 404).then_some(status)
+        });
+        stop.store(true, Ordering::Relaxed);
+        // A policy that this version does not build answers 500; 200 would be the backend.
+        assert_eq!(guarded.unwrap(), 500);
+    });
 }

@@ -1,9 +1,9 @@
 //! [`Background`]: a thread that reads costly files, one after the other, while the follower goes on with all others.
 //!
 //! A file is costly if it is large or turned out to take long. Until it is read, what it gave before stays in effect. A file that changes again, or goes,
-//! meanwhile is forgotten here: the latest version is the one that counts.
+//! meanwhile is forgotten here: the latest version is the one that counts. No file overtakes for ever: see [`Line`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -12,12 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use line::Line;
+
 use crate::file::access::Access;
 use crate::file::catalog::Catalog;
 use crate::file::document::{Document, Known as _};
 use crate::file::read::{Outcome, Pace, QUICK_TIME, cpu_time, read_one};
 use crate::file::report;
 use crate::file::spot::Spot;
+
+mod line;
 
 /// Niceness of the thread (nice(2)): what is served comes first.
 const NICENESS: i32 = 10;
@@ -30,9 +34,8 @@ const MAX_KNOWN: usize = 1 << 12;
 pub(crate) struct Background {
     /// Files that were costly when they were read last.
     costly: BTreeSet<Arc<Spot>>,
-    /// Files that are to be read, with their turns. Nothing else is kept of those that wait.
-    waiting: BTreeMap<Arc<Spot>, (Turn, PathBuf)>,
-    next: u64,
+    /// Files that are to be read.
+    line: Line,
     running: Option<Running>,
     worker: Option<Worker>,
     done: Receiver<Done>,
@@ -42,13 +45,13 @@ pub(crate) struct Background {
     wake: PipeWriter,
 }
 
-/// Files that were never found to be costly come first, each kind in the order in which it came.
-type Turn = (bool, u64);
-
 /// The file that is being read.
 #[derive(Debug)]
 struct Running {
     spot: Arc<Spot>,
+    /// Its number in the line.
+    number: u64,
+    guards: bool,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -77,6 +80,10 @@ pub(crate) struct Done {
     old: Vec<u128>,
     /// It took no longer than other files may.
     is_cheap: bool,
+    /// Others wait for it.
+    pub(crate) guards: bool,
+    /// Its number in the line.
+    pub(crate) number: u64,
 }
 
 impl Done {
@@ -92,8 +99,8 @@ impl Background {
     pub(crate) fn new() -> io::Result<Self> {
         let (results, done) = sync_channel(1);
         let (wakes, wake) = io::pipe()?;
-        let (costly, waiting) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Self { costly, waiting, next: 0, running: None, worker: None, done, results, wakes, wake })
+        let (costly, line) = (BTreeSet::new(), Line::default());
+        Ok(Self { costly, line, running: None, worker: None, done, results, wakes, wake })
     }
 
     /// The descriptor that can be read when a file was.
@@ -106,18 +113,36 @@ impl Background {
         self.costly.contains(spot)
     }
 
-    /// Puts a file in line, which was found to be costly or may be. What is being read of an earlier version of it is forgotten; where that waits still, the
-    /// turn stays.
-    pub(crate) fn add(&mut self, spot: Arc<Spot>, path: PathBuf, is_costly: bool) {
+    /// Puts a file in line, which was found to be costly or may be, and which may hold what `guards`. What is being read of an earlier version of it is
+    /// forgotten, unless that guards: others wait for it, and would wait for ever if its author wrote it all the time. Where it waits still, the turn stays.
+    pub(crate) fn add(&mut self, spot: Arc<Spot>, path: PathBuf, (is_costly, guards): (bool, bool)) {
         if is_costly {
             if self.costly.len() >= MAX_KNOWN {
                 self.costly.clear();
             }
             self.costly.insert(spot.clone());
         }
-        self.cancel_running(|running| *running == *spot);
-        self.next += 1;
-        self.waiting.entry(spot).or_insert(((is_costly, self.next), PathBuf::new())).1 = path;
+        if self.running.as_ref().is_some_and(|running| !running.guards) {
+            self.cancel_running(|running| *running == *spot);
+        }
+        self.line.add(spot, path, (is_costly, guards));
+    }
+
+    /// Puts a file back in line, with its number, until those before it are read that may hold what guards.
+    pub(crate) fn park(&mut self, spot: Arc<Spot>, path: PathBuf, (number, guards): (u64, bool)) {
+        self.line.park(spot, path, (number, guards));
+    }
+
+    /// The number of the last file that came.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.line.last_number()
+    }
+
+    /// Returns true if a file with this number or one before it, which may hold what guards, has not been read yet.
+    pub(crate) fn guards_until(&self, number: u64) -> bool {
+        let is_running = |running: &Running| running.guards && running.number <= number;
+        let running = self.running.as_ref().filter(|running| !running.cancelled.load(Ordering::Relaxed));
+        running.is_some_and(is_running) || self.line.guards_until(number)
     }
 
     /// Begins with the next file, if none is being read.
@@ -125,14 +150,15 @@ impl Background {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn begin(&mut self, catalog: &Catalog, access: &Access) -> io::Result<()> {
-        let first = self.waiting.iter().min_by_key(|(_, (turn, _))| *turn).map(|(spot, _)| spot.clone());
-        let Some(spot) = first.filter(|_| self.running.is_none()) else { return Ok(()) };
-        let Some((_, path)) = self.waiting.remove(&spot) else { return Ok(()) };
+        if self.running.is_some() {
+            return Ok(());
+        }
+        let Some((spot, line::Waiting { path, number, guards, .. })) = self.line.next() else { return Ok(()) };
         if self.worker.is_none() {
             self.worker = Some(Worker::start(self.results.clone(), self.wake.try_clone()?)?);
         }
         let cancelled = Arc::new(AtomicBool::new(false));
-        self.running = Some(Running { spot: spot.clone(), cancelled: cancelled.clone() });
+        self.running = Some(Running { spot: spot.clone(), number, guards, cancelled: cancelled.clone() });
         let old = catalog.documents(&spot).iter().map(Document::hash).collect();
         let job = Job { spot, path, access: access.clone(), old, cancelled };
         // It takes jobs until this is dropped.
@@ -142,28 +168,26 @@ impl Background {
 
     /// Forgets what is to be read of a file.
     pub(crate) fn cancel(&mut self, spot: &Spot) {
-        self.waiting.remove(spot);
+        self.line.remove(spot);
         self.cancel_running(|running| *running == *spot);
     }
 
-    /// Forgets what is to be read at and below a place.
-    pub(crate) fn cancel_below(&mut self, top: &Arc<Spot>) {
-        let below = self.waiting.range(top.clone()..).map(|(spot, _)| spot).take_while(|spot| spot.is_under(top));
-        for spot in below.cloned().collect::<Vec<_>>() {
-            self.waiting.remove(&spot);
-        }
-        self.cancel_running(|running| running.is_under(top));
+    /// Forgets what is to be read at and below a place, but of files that are there: these keep their turns.
+    pub(crate) fn cancel_below(&mut self, top: &Arc<Spot>, is_there: impl Fn(&Spot) -> bool) {
+        self.line.remove_below(top, &is_there);
+        self.cancel_running(|running| running.is_under(top) && !is_there(running));
     }
 
     /// The file that was read, unless it was cancelled.
     pub(crate) fn take_done(&mut self) -> Option<Done> {
-        let done = self.done.try_recv().ok()?;
+        let mut done = self.done.try_recv().ok()?;
         // Its byte is written behind it.
         let _woken = self.wakes.read_exact(&mut [0]);
         let running = self.running.take()?;
         if running.cancelled.load(Ordering::Relaxed) {
             return None;
         }
+        (done.guards, done.number) = (running.guards, running.number);
         if done.is_cheap {
             self.costly.remove(&done.spot);
         }
@@ -193,7 +217,7 @@ impl Worker {
                     Outcome::Trouble(report::whole(&spot.display, text))
                 });
                 let is_cheap = cpu_time().saturating_sub(began) < QUICK_TIME;
-                let done = Done { spot, outcome, old, is_cheap };
+                let done = Done { spot, outcome, old, is_cheap, guards: false, number: 0 };
                 if results.send(done).is_err() || wake.write_all(&[0]).is_err() {
                     return;
                 }

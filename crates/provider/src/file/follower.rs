@@ -15,9 +15,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use store::{Batch, Source};
 
 use crate::file::access::Links;
-use crate::file::background::Background;
+use crate::file::background::{Background, Done};
 use crate::file::catalog::Catalog;
+use crate::file::document::Parsed;
 use crate::file::events::{Agenda, Created, Look, created};
+use crate::file::guard::{self, Scan};
 use crate::file::past::{Duds, Past};
 use crate::file::read::{Outcome, Pace, Spent, read_all};
 use crate::file::spot::Spot;
@@ -33,6 +35,9 @@ const FILES_AT_START: usize = 128;
 /// How often what cannot be read is tried again. Most of it comes back with an event; a mount does not, nor what happens in a directory that
 /// may not be watched, nor descriptors that were wanting.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Places that are tried again at a time, at some 10 µs each: 10 ms. An author can have any number of files that cannot be read.
+const MAX_RETRIES: usize = 1 << 10;
 
 /// A thread that follows files. Dropping it tells the thread to end, and does not wait: the thread may be in the sink,
 /// waiting for whoever drops this to receive.
@@ -67,7 +72,9 @@ pub fn watch((roots, links): (&[PathBuf], Links), past: Past, sink: impl Sink) -
         unread: Unread::default(),
         duds: Duds::read(past),
         awaited: BTreeSet::new(),
+        tried: None,
         background: Background::new().map_err(Error::Thread)?,
+        held: BTreeMap::new(),
         stopped,
         listed: false,
     };
@@ -109,6 +116,19 @@ impl Watcher {
     }
 }
 
+/// The version of a file that is not there any more.
+const REMOVED: u128 = 0;
+
+/// A version of a file that waits for costly files that were written before it.
+#[derive(Clone, Copy)]
+struct Hold {
+    version: u128,
+    /// The number of the last of these.
+    until: u64,
+    /// They were read, and it is looked at again.
+    is_over: bool,
+}
+
 struct Follower {
     tree: Tree,
     catalog: Catalog,
@@ -121,7 +141,11 @@ struct Follower {
     duds: Duds,
     /// What could not be read when it was looked at last, and may be another time.
     awaited: BTreeSet<Arc<Spot>>,
+    /// The last of these that was tried again, if there are more.
+    tried: Option<Arc<Spot>>,
     background: Background,
+    /// Files that open something and were written after a costly one that may guard it.
+    held: BTreeMap<Arc<Spot>, Hold>,
     stopped: PipeReader,
     /// Everything that there was at the start has been handed on.
     listed: bool,
@@ -157,6 +181,7 @@ impl Follower {
             }
             self.note_events()?;
             self.note_costly();
+            self.release_held();
             self.try_again();
         }
     }
@@ -164,14 +189,56 @@ impl Follower {
     /// Takes in a costly file that was read meanwhile, unless it changed again: then it is looked at again.
     fn note_costly(&mut self) {
         if let Some(done) = self.background.take_done() {
-            if self.agenda.is_changing(&done.spot) {
+            if self.agenda.is_changing(&done.spot) && !done.guards {
                 self.await_writer(&done.spot);
             } else if done.is_of(self.catalog.documents(&done.spot)) {
-                self.note(done.spot, done.outcome);
+                self.note_done(done);
             } else {
                 self.agenda.add(done.spot, Look::Read);
             }
         }
+    }
+
+    /// Takes in a costly file, unless another one was written before it that may guard what it opens: then it is read again after that. It keeps its number
+    /// meanwhile, as others may wait for it.
+    fn note_done(&mut self, done: Done) {
+        let Done { spot, outcome, number, guards, .. } = done;
+        let opens = |parsed: &Vec<Parsed>| guard::opens(self.catalog.documents(&spot), parsed);
+        let is_held = matches!(&outcome, Outcome::Documents(parsed) if opens(parsed));
+        if is_held && self.background.guards_until(number.saturating_sub(1)) {
+            let path = self.tree.path(&spot);
+            return self.background.park(spot, path, (number, guards));
+        }
+        self.held.remove(&spot);
+        self.note(spot, outcome);
+    }
+
+    /// Looks again at files for which nothing is waited for any more.
+    fn release_held(&mut self) {
+        let Self { held, agenda, background, .. } = self;
+        for (spot, hold) in held.iter_mut().filter(|(_, hold)| !hold.is_over && hold.version != REMOVED) {
+            hold.is_over = !background.guards_until(hold.until);
+            if hold.is_over {
+                agenda.add(spot.clone(), Look::Read);
+            }
+        }
+    }
+
+    /// Holds back a version of a file that was written after one that may guard what it opens. It waits for what there is up to this number, and not for what
+    /// comes later: else a flood of these would hold it for ever.
+    fn is_held(&mut self, spot: &Arc<Spot>, version: u128, until: u64) -> bool {
+        let new = Hold { version, until, is_over: false };
+        let hold = self.held.get(spot).filter(|hold| hold.version == version).unwrap_or(&new);
+        let is_held = self.background.guards_until(hold.until);
+        if is_held && hold.until == until {
+            tracing::debug!(file = %spot.display, "waits for a costly file with policies that was written before it");
+        }
+        let hold = Hold { is_over: !is_held, ..*hold };
+        match is_held {
+            true => drop(self.held.insert(spot.clone(), hold)),
+            false => drop(self.held.remove(spot)),
+        }
+        is_held
     }
 
     /// Waits for events, or for the time at which a vanished file is believed to be gone or something is tried again, and not at all while there is
@@ -207,7 +274,10 @@ impl Follower {
 
     /// Puts on the agenda what can be read by now, but for what somebody is about to write, and what has been waited for long enough.
     fn try_again(&mut self) {
-        for spot in &self.awaited {
+        let after = |spot: &&Arc<Spot>| self.tried.as_ref().is_none_or(|tried| *spot > tried);
+        let next: Vec<Arc<Spot>> = self.awaited.iter().filter(after).take(MAX_RETRIES).cloned().collect();
+        self.tried = next.last().cloned().filter(|_| next.len() == MAX_RETRIES);
+        for spot in &next {
             let path = self.tree.path(spot);
             if !self.agenda.is_changing(spot)
                 && created(&path, self.tree.access()) != Created::Empty
@@ -274,8 +344,8 @@ impl Follower {
         for spot in pending.cloned().collect::<Vec<_>>() {
             self.to_read.remove(&spot);
         }
-        self.background.cancel_below(top);
         let Survey { files, troubles, .. } = self.tree.survey(top);
+        self.background.cancel_below(top, |spot| files.binary_search_by(|(found, _)| (**found).cmp(spot)).is_ok());
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
         self.awaited.retain(|spot| !spot.is_under(top));
@@ -339,7 +409,11 @@ impl Follower {
     fn read(&mut self, files: Vec<(Arc<Spot>, PathBuf)>) -> Result<(), Error> {
         let (costly, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(spot, _)| self.listed && self.background.is_costly(spot));
-        costly.into_iter().for_each(|(spot, path)| self.background.add(spot, path, true));
+        let mut scan = Scan::new();
+        for (spot, path) in costly {
+            let guards = scan.may_guard(&path, self.tree.access());
+            self.background.add(spot, path, (true, guards));
+        }
         if files.is_empty() {
             return Ok(());
         }
@@ -347,19 +421,36 @@ impl Follower {
         let pace = if self.listed { Pace::Quick(&spent) } else { Pace::Whole };
         let outcomes = read_all(&files, &self.catalog, (self.tree.access(), pace));
         self.note_events()?;
-        for ((spot, path), outcome) in files.into_iter().zip(outcomes) {
-            if let Outcome::Costly { is_proven } = outcome {
-                self.background.add(spot, path, is_proven);
-                continue;
-            }
+        let is_costly = |outcome: &Outcome| matches!(outcome, Outcome::Costly { .. });
+        let all = files.into_iter().zip(outcomes);
+        let (costly, others): (Vec<_>, Vec<_>) = all.partition(|(_, outcome)| is_costly(outcome));
+        for ((spot, path), outcome) in costly {
+            let is_proven = matches!(outcome, Outcome::Costly { is_proven: true });
+            let guards = scan.may_guard(&path, self.tree.access());
+            self.background.add(spot, path, (is_proven, guards));
+        }
+        for ((spot, _), outcome) in others {
             self.background.cancel(&spot);
             if self.agenda.is_changing(&spot) && !self.unread.must_count(&spot) {
                 self.await_writer(&spot);
                 continue;
             }
-            self.note(spot, outcome);
+            self.note_unless_held(spot, outcome, self.background.last_number());
         }
         Ok(())
+    }
+
+    /// Takes in what came of reading a file, unless it has to wait for files up to this number.
+    fn note_unless_held(&mut self, spot: Arc<Spot>, outcome: Outcome, until: u64) {
+        if let Outcome::Documents(parsed) = &outcome {
+            let old = self.catalog.documents(&spot);
+            let (opens, version) = (guard::opens(old, parsed), guard::version(old, parsed));
+            if opens && self.is_held(&spot, version, until) {
+                return self.revive(&spot);
+            }
+        }
+        self.held.remove(&spot);
+        self.note(spot, outcome);
     }
 
     /// Takes in what came of reading a file.
@@ -453,7 +544,12 @@ impl Follower {
         for spot in due {
             if self.agenda.is_changing(&spot) {
                 self.revive(&spot);
+            } else if guard::guards(self.catalog.documents(&spot))
+                && self.is_held(&spot, REMOVED, self.background.last_number())
+            {
+                self.vanished.insert(spot, now + VANISH_GRACE);
             } else {
+                self.held.remove(&spot);
                 self.vanished.remove(&spot);
                 self.background.cancel(&spot);
                 self.catalog.remove(&spot);

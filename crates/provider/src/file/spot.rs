@@ -1,7 +1,7 @@
 //! [`Spot`]: a place under the roots, and which names are read.
 
 use std::cmp::Ordering;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +29,13 @@ impl Spot {
         let border = if self.display.ends_with('/') { "" } else { "/" };
         let display = format!("{}{border}{}", self.display, name.to_string_lossy()).into();
         Arc::new(Self { root: self.root, path: self.path.join(name).into(), display })
+    }
+
+    /// The number of its root, and the first name below that if it is a folder: files of one author are in one.
+    pub(crate) fn folder(&self) -> (usize, Option<OsString>) {
+        let mut names = self.path.iter();
+        let first = names.next();
+        (self.root_index(), first.filter(|_| names.next().is_some()).map(OsStr::to_owned))
     }
 
     /// The number of its root.

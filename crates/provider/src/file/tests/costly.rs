@@ -130,3 +130,66 @@ fn problems_that_were_left_out_are_shown_whole_once_others_are_fixed() {
     let last = watched.state.problems["a.yaml"].last().unwrap();
     assert!(last.contains("N1499") && last.contains("expected"), "{last}");
 }
+
+const SECURITY: &str = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata:\n  name: guard\nspec:\n  targetRefs:\n  - {group: gateway.networking.k8s.io, kind: HTTPRoute, name: admin}\n";
+const ROUTE: &str = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: admin\nspec: {}\n";
+const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata:\n  name: other\nspec:\n  ports:\n  - port: 80\n";
+
+/// Returns true if a route is served with its policy, or not at all.
+fn is_guarded(state: &State) -> bool {
+    !state.objects.contains_key("HTTPRoute admin") || state.objects.contains_key("SecurityPolicy guard")
+}
+
+#[test]
+fn route_does_not_overtake_the_policy_in_a_costly_file() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 0));
+    let mut watched = Watched::folder(&folder);
+    replace(&folder, "base.yaml", costly(1) + "---\n" + SECURITY);
+    replace(&folder, "admin.yaml", ROUTE);
+    replace(&folder, "service.yaml", SERVICE);
+    // Endpoints, certificates and the like wait for nothing.
+    watched.until_while(
+        |state| state.objects.contains_key("Service other"),
+        |state| !state.objects.contains_key("SecurityPolicy guard"),
+    );
+    watched.until_while(|state| state.objects.contains_key("HTTPRoute admin"), is_guarded);
+}
+
+#[test]
+fn policy_that_moves_into_a_costly_file_stays_until_it_is_there() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "policy.yaml", SECURITY);
+    write(&folder, "admin.yaml", ROUTE);
+    let mut watched = Watched::folder(&folder);
+    replace(&folder, "base.yaml", costly(1) + "---\n" + SECURITY);
+    fs::remove_file(folder.path().join("policy.yaml")).unwrap();
+    let is_moved = |state: &State| state.objects["SecurityPolicy guard"].contains("base.yaml");
+    watched.until_while(is_moved, is_guarded);
+}
+
+#[test]
+fn policy_in_a_costly_file_is_read_next_to_a_flood_of_new_ones() {
+    let folder = TempDir::new().unwrap();
+    write(&folder, "a.yaml", namespace("a", 0));
+    let mut watched = Watched::folder(&folder);
+    let flood = |number: usize| folder.path().join(format!("flood{number}.yaml"));
+    let mut number = 0;
+    let mut more = || {
+        replace(&folder, &format!("flood{number}.yaml"), costly(1).replace("name: c", &format!("name: f{number}-")));
+        number += 1;
+        if number > 10 {
+            fs::remove_file(flood(number - 11)).unwrap();
+        }
+    };
+    (0..10).for_each(|_| more());
+    replace(&folder, "base.yaml", costly(1) + "---\n" + SECURITY);
+    replace(&folder, "admin.yaml", ROUTE);
+    let end = Instant::now() + DEADLINE;
+    while !watched.state.objects.contains_key("HTTPRoute admin") {
+        assert!(Instant::now() < end, "the policy is never read");
+        more();
+        watched.next(Duration::from_millis(100));
+        assert!(is_guarded(&watched.state), "{:#?}", watched.state.objects.keys());
+    }
+}
