@@ -118,7 +118,7 @@ impl<W: Write> Write for OneLine<W> {
     /// Takes an event, which comes whole.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let is_clean = |byte: &u8| !byte.is_ascii_control() && *byte != C1;
-        let (line, end) = event.split_last_chunk::<1>().unwrap_or((event, &[b'\n']));
+        let (line, end) = event.split_last_chunk::<1>().unwrap_or((event, b"\n"));
         if line.iter().all(is_clean) {
             self.inner.write_all(event)?;
         } else {

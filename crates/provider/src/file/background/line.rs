@@ -37,6 +37,9 @@ pub(super) struct Waiting {
 /// A root, and the first name below it where that is a folder.
 type Folder = (usize, Option<OsString>);
 
+/// A file that waits, by its number.
+type Numbered<'a> = (u64, &'a Arc<Spot>);
+
 impl Line {
     /// Adds a file. One that waits already keeps its place.
     pub(super) fn add(&mut self, spot: Arc<Spot>, path: PathBuf, (is_costly, guards): (bool, bool)) {
@@ -64,7 +67,7 @@ impl Line {
     /// Takes the next file.
     pub(super) fn next(&mut self) -> Option<(Arc<Spot>, Waiting)> {
         // By folder: the first of those that were never found to be costly, and of those that were.
-        let mut firsts: BTreeMap<Folder, [Option<(u64, &Arc<Spot>)>; 2]> = BTreeMap::new();
+        let mut firsts: BTreeMap<Folder, [Option<Numbered<'_>>; 2]> = BTreeMap::new();
         let guard = self.waiting.values().filter(|waiting| waiting.guards).map(|waiting| waiting.number).min();
         let is_ready = |waiting: &Waiting| !waiting.is_parked || guard.is_none_or(|first| first >= waiting.number);
         for (spot, waiting) in self.waiting.iter().filter(|(_, waiting)| is_ready(waiting)) {
