@@ -21,6 +21,7 @@ use crate::key::{ClusterTarget, Transport};
 use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope, Socket};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::reference::{Grants, Permit, Reference, permit};
+use crate::secret;
 
 /// What a Gateway asks of the tables.
 pub(crate) trait Lookup: Grants {
@@ -424,6 +425,11 @@ fn backend_certificate(
     let reference = client_certificate_ref(gateway);
     match reference.map(|reference| listener::certificate(lookup, key, reference)) {
         None => (None, None),
+        Some(Ok(wanted)) if lookup.lacks_secret(&fleet(key), &wanted) => {
+            let refusal = Refusal::new("InvalidClientCertificateRef", secret::refused_by_proxies(&wanted));
+            let refusal = refusal.naming(wanted.object.clone());
+            (Some(wanted), Some(refusal.at("spec.tls.backend.clientCertificateRef.name")))
+        }
         Some(Ok(wanted)) => (Some(wanted), None),
         Some(Err(mut refusal)) => {
             if refusal.reason != "RefNotPermitted" {

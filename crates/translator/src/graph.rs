@@ -11,6 +11,7 @@ mod gateway;
 mod patch;
 mod problem;
 mod raw;
+mod refused_secrets;
 mod route;
 mod status;
 mod telemetry;
@@ -34,6 +35,7 @@ pub(crate) use self::gateway::{Gateways, SetKey};
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
 pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
+pub(crate) use self::refused_secrets::RefusedSecrets;
 use self::route::Routes;
 pub(crate) use self::status::RouteOutcomes;
 pub(crate) use self::telemetry::Telemetry;
@@ -74,6 +76,7 @@ pub(crate) struct Base {
     pub(crate) settings: Settings,
     pub(crate) installed: Installed,
     pub(crate) grants: GrantIndex,
+    pub(crate) refused_secrets: RefusedSecrets,
     pub(crate) namespaces: Table<ObjectKey, Arc<Labels>>,
     pub(crate) proxies: Table<ObjectKey, Arc<ProxyView>>,
     /// Usable, or why not: all that Gateways and classes read.
@@ -243,8 +246,17 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let routes: Routes = route::routes(g, &base, gateways, backends, (policies, closings));
     let telemetry = telemetry::telemetry(g, &base, gateways, (secrets, backends));
     let raws = raw::raws(g, &base, backends.sets);
-    let sources =
-        delivery::Sources { gateways, backends, policies, tls_policies, backend_policies, routes, secrets, telemetry };
+    let sources = delivery::Sources {
+        gateways,
+        backends,
+        policies,
+        tls_policies,
+        backend_policies,
+        routes,
+        secrets,
+        refused_secrets: base.refused_secrets,
+        telemetry,
+    };
     let delivery = delivery::delivery(g, sources);
     let patches = patch::patches(g, &base, gateways, delivery.clusters);
     let sources = status::Sources {
@@ -334,6 +346,7 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
     let installed = Installed::declare(g, inputs);
     let settings = Settings::declare(g, inputs, own, options);
     let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));
+    let refused_secrets = RefusedSecrets::declare(g, inputs);
     let namespaces = g.map("namespace_labels", inputs.namespaces, |_, _, namespace| {
         let own = namespace.meta.labels.iter();
         Arc::new(own.chain([(NAMESPACE_LABEL, namespace.meta.name())]).collect::<Labels>())
@@ -357,6 +370,7 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         settings,
         installed,
         grants,
+        refused_secrets,
         namespaces,
         proxies,
         proxy_verdicts,

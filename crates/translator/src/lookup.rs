@@ -17,7 +17,7 @@ use crate::envoy_proxy::{self, Named, ProxyRules};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating::{self, Lapse};
-use crate::graph::{Backends, Closings, Gateways, Installed, Own, Policies, Secrets, SetKey, Settings};
+use crate::graph::{Backends, Closings, Gateways, Installed, Own, Policies, RefusedSecrets, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{
     AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, Transport, route_name,
@@ -106,7 +106,7 @@ pub(crate) struct GatewayTables {
     pub(crate) sets: Index<ObjectKey, SetKey, Arc<SetDraft>>,
     pub(crate) merge_types: Table<ObjectKey, MergeType>,
     /// Secrets that proxies refused and have nothing in place of, by fleet.
-    pub(crate) lacking_secrets: Index<Arc<str>, FactKey, SecretRefusal>,
+    pub(crate) refused_secrets: RefusedSecrets,
     pub(crate) file_mode: bool,
 }
 
@@ -141,12 +141,7 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
     }
 
     fn lacks_secret(&mut self, fleet: &FleetName, wanted: &SecretUse) -> bool {
-        // One question for all listeners of a Gateway: nearly always there is none.
-        if !self.cx.any(self.tables.lacking_secrets, &fleet.0) {
-            return false;
-        }
-        let fact = FactKey { fleet: fleet.0.clone(), name: secret::name(wanted).0 };
-        self.cx.get(self.tables.inputs.secret_refusals, &fact).is_some_and(|refusal| !refusal.has_previous)
+        self.tables.refused_secrets.find(self.cx, fleet, std::slice::from_ref(wanted)).is_some()
     }
 
     fn backend(&mut self, permit: &Permit, port: Option<u16>) -> Result<ClusterTarget, BackendFault> {
@@ -420,6 +415,7 @@ pub(crate) struct GateTables<'k> {
     pub(crate) refusals: Index<FactKey, FactKey, Arc<str>>,
     /// Clusters that were refused, by fleet.
     pub(crate) refused_clusters: Index<Arc<str>, FactKey, ClusterState>,
+    pub(crate) refused_secrets: RefusedSecrets,
     pub(crate) key: &'k AttachmentKey,
 }
 
@@ -435,7 +431,13 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
     }
 
     fn any_cluster_refused(&mut self) -> bool {
-        self.cx.any(self.tables.refused_clusters, &self.tables.key.fleet.0)
+        let fleet = &self.tables.key.fleet;
+        self.cx.any(self.tables.refused_clusters, &fleet.0) || self.tables.refused_secrets.any(self.cx, fleet)
+    }
+
+    fn lacks_secret(&mut self, target: &ClusterTarget) -> Option<Arc<str>> {
+        let secrets = target.encryption().secrets();
+        self.tables.refused_secrets.find(self.cx, &self.tables.key.fleet, secrets).map(secret::refused_by_proxies)
     }
 
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState> {
@@ -463,6 +465,9 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
     }
 
     fn lapse(&mut self, target: &ClusterTarget, named: bool) -> Option<Lapse> {
+        if gating::Lookup::lacks_secret(self, target).is_some() {
+            return Some(Lapse::Refused);
+        }
         let object = &target.backend().object;
         let verdict = self.cx.get(self.tables.backends.verdicts_of(object), target.backend());
         let Some(verdict) = verdict.filter(|verdict| verdict.fault.is_none()) else { return Some(Lapse::Gone) };

@@ -53,6 +53,24 @@ fn bundle_name(object: &ObjectKey) -> String {
     }
 }
 
+/// Returns the words for the author of a backend or a policy. A proxy's own can hold the secret.
+pub(crate) fn refused_by_proxies(wanted: &SecretUse) -> Arc<str> {
+    let objects: Vec<String> = wanted.parts().map(|part| part.object.to_string()).collect();
+    format!("{}: the proxies refuse its content; replace the certificate or the key", objects.join(" and ")).into()
+}
+
+/// The object of a certificate or of one bundle with this name.
+pub(crate) fn object(name: &str) -> Option<ObjectKey> {
+    let mut parts = name.split('/');
+    let key = match (parts.next()?, parts.next()?, parts.next()) {
+        ("secret", namespace, Some(name)) => ObjectKey::of(Kind::Secret, namespace, name),
+        ("configmap", namespace, Some(name)) => ObjectKey::of(Kind::ConfigMap, namespace, name),
+        ("clustertrustbundle", name, None) => ObjectKey::of(Kind::ClusterTrustBundle, "", name),
+        _ => return None,
+    };
+    Some(key)
+}
+
 /// The name under which a proxy asks for it; of bundles that belong together their names with `+` between them.
 pub(crate) fn name(wanted: &SecretUse) -> SecretName {
     if wanted.part == SecretPart::Certificate {

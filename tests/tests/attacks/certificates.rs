@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
 use tests::certificate::{Pair, authority, base64, self_signed};
@@ -213,4 +216,62 @@ fn a_refused_bundle_costs_only_routes_that_need_it() {
     world.until_bank_answers();
     world.restart_envoy();
     world.until_bank_answers();
+}
+
+/// The clusters of the one Envoy of a world, as its admin interface shows them.
+fn clusters(world: &World) -> Option<String> {
+    let mut folders = std::fs::read_dir(world.running.state().join("gateways")).ok()?.flatten();
+    let mut admin = folders.find_map(|folder| UnixStream::connect(folder.path().join("admin.sock")).ok())?;
+    write!(admin, "GET /config_dump HTTP/1.1\r\nhost: envoy\r\nconnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    admin.read_to_string(&mut answer).ok()?;
+    // Before its first configuration is complete it has none.
+    answer.contains("default/web").then_some(answer)
+}
+
+#[test]
+fn a_refused_secret_towards_a_backend_keeps_no_new_envoy_waiting() {
+    let mut world = World::prepare();
+    let pair = self_signed(&["client.x.example"], false).unwrap();
+    let [dead] = free_ports().unwrap();
+    let evil = |world: &World, certificate: &str| {
+        let (certificate, key) = (base64(certificate.as_bytes()), base64(pair.key.as_bytes()));
+        let objects = format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: bad, namespace: x}}\ntype: kubernetes.io/tls\ndata: {{tls.crt: \"{certificate}\", \
+             tls.key: \"{key}\"}}\n---\napiVersion: gateway.envoyproxy.io/v1alpha1\nkind: Backend\nmetadata: {{name: evil, namespace: x}}\n\
+             spec:\n  endpoints: [{{ip: {{address: 127.0.0.1, port: {dead}}}}}]\n  tls: {{insecureSkipVerify: true, clientCertificateRef: \
+             {{name: bad}}}}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: evil, namespace: x}}\n\
+             spec:\n  parentRefs: [{{name: edge, namespace: default}}]\n  hostnames: [{BANK}]\n  rules:\n  - matches: [{{path: {{value: /evil}}}}]\n    \
+             backendRefs: [{{group: gateway.envoyproxy.io, kind: Backend, name: evil}}]\n"
+        );
+        world.running.write("evil.yaml", &objects).unwrap();
+    };
+    evil(&world, &of_version_four(&pair.certificate));
+    let gateway = std::fs::read_to_string(world.running.conf().join("bank.yaml")).unwrap();
+    let open = gateway.replace("{name: bank, port:", "{name: bank, allowedRoutes: {namespaces: {from: All}}, port:");
+    world.running.write("bank.yaml", &open).unwrap();
+    world.running.start().unwrap();
+    world.until_bank_answers();
+    let problems = |world: &World| world.running.status(&["problems"]).unwrap();
+    let words = "the proxies of default/edge refuse its content";
+    let said = || {
+        let problems = problems(&world);
+        (problems.contains(words) && problems.contains("in Secret x/bad")).then_some(())
+    };
+    if wait::until("the problem", said).is_err() {
+        panic!("{}", problems(&world));
+    }
+    let status = |path: &str| Some(get_tls(world.port, BANK, path, &[&world.bank.certificate]).ok()?.0.status);
+    for _ in 0..2 {
+        world.restart_envoy();
+        world.until_bank_answers();
+        let clusters = wait::until("the clusters", || clusters(&world)).unwrap();
+        assert!(!clusters.contains("Backend/x/evil") && !clusters.contains("secret/x/bad"), "{clusters}");
+        assert_eq!(status("/evil"), Some(500));
+        assert!(problems(&world).contains(words));
+    }
+    // The author can put it right: nothing listens there, which is 503.
+    evil(&world, &pair.certificate);
+    wait::until("the backend to be asked", || (status("/evil") == Some(503)).then_some(())).unwrap();
+    assert!(!problems(&world).contains(words));
 }

@@ -27,6 +27,18 @@ pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits
     }
 }
 
+/// A cluster without endpoints or TLS: known to be ready as soon as it is sent, and requests answer 503.
+pub(crate) fn closed(target: &ClusterTarget) -> Cluster {
+    Cluster {
+        name: target.name().clone(),
+        endpoints: EndpointSource::Discovered(EndpointSetName(target.name().0.clone())),
+        protocol: protocol(target, Protocol::default()),
+        tls: None,
+        circuit_breaker: None,
+        connect_timeout: None,
+    }
+}
+
 /// Clients of one listener that have sent a datagram in the last minute: each is a socket of the proxy's, which anybody can ask for with an address that is
 /// not his own, and Envoy 1.40 ends when it gets none any more. 48 listeners with so many fit into the million of files that a service has as a rule.
 const DATAGRAM_CLIENTS: u32 = 16_384;

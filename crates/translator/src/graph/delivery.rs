@@ -8,7 +8,9 @@ use engine::{Cx, Graph, Index, Table};
 use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Runtime, Secret, SecretName};
 
-use super::{BackendPolicies, Backends, Gateways, Policies, Routes, Secrets, SharedSet, Telemetry, TlsPolicies};
+use super::{
+    BackendPolicies, Backends, Gateways, Policies, RefusedSecrets, Routes, Secrets, SharedSet, Telemetry, TlsPolicies,
+};
 use crate::backend::{SecretUse, cluster};
 use crate::gating::Effective;
 use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
@@ -25,6 +27,7 @@ pub(super) struct Sources {
     pub(super) backend_policies: BackendPolicies,
     pub(super) routes: Routes,
     pub(super) secrets: Secrets,
+    pub(super) refused_secrets: RefusedSecrets,
     pub(super) telemetry: Telemetry,
 }
 
@@ -32,6 +35,11 @@ pub(super) struct Sources {
 type Defaults = Table<FleetName, (CircuitBreaker, Option<SecretName>)>;
 
 impl Sources {
+    /// Returns true for a cluster that would wait for a secret which the fleet's proxies refuse.
+    fn lacks_secret(&self, cx: &mut Cx<'_>, key: &ClusterKey) -> bool {
+        self.refused_secrets.find(cx, &key.fleet, key.target.encryption().secrets()).is_some()
+    }
+
     /// A backend as a fleet uses it.
     fn cluster(&self, cx: &mut Cx<'_>, key: &ClusterKey, defaults: Defaults) -> Cluster {
         let backend = key.target.backend();
@@ -41,7 +49,11 @@ impl Sources {
         let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
         let limits = key.target.policy().map_or(limits, |own| self.policies.limits(cx, own));
         let retry_budget = self.backend_policies.retry_budget(cx, &backend.object);
-        let mut cluster = cluster::cluster(&key.target, view, CircuitBreaker { retry_budget, ..limits });
+        let mut cluster = if self.lacks_secret(cx, key) {
+            cluster::closed(&key.target)
+        } else {
+            cluster::cluster(&key.target, view, CircuitBreaker { retry_budget, ..limits })
+        };
         if let Some(tls) = cluster.tls.as_mut().filter(|tls| tls.certificate.is_none()) {
             tls.certificate = certificate;
         }
@@ -78,7 +90,8 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         effective.clusters().map(key).collect::<Vec<_>>()
     });
     let defaults = g.derive("cluster_defaults", gateways.plans, move |cx, _, plan| {
-        let certificate = plan.client_certificate.as_ref().map(secret::name);
+        // One that proxies refuse is not named, and goes on being published: so its next content is noticed.
+        let certificate = plan.client_certificate.as_ref().filter(|_| plan.unresolved.is_none()).map(secret::name);
         let limits = policies.limits_of_fleet(cx, &plan.fleet);
         let any = certificate.is_some() || limits != CircuitBreaker::default();
         any.then(|| (plan.fleet.clone(), (limits, certificate)))
@@ -87,8 +100,11 @@ pub(super) fn delivery(g: &mut Graph, sources: Sources) -> Delivery {
         let cluster = sources.cluster(cx, key, defaults);
         (InFleet { fleet: key.fleet.clone(), name: cluster.name.clone() }, Arc::new(cluster))
     };
-    let clusters = g.distinct("cluster", used, move |cx, key| [row(cx, key)]);
     let own_uses = own_uses(g, gateways, telemetry);
+    // Routes answer 500 in place of one that lacks a secret; listeners have to name theirs.
+    let clusters = g.distinct("cluster", used, move |cx, key| {
+        (!sources.lacks_secret(cx, key) || cx.contains(own_uses, key)).then(|| row(cx, key))
+    });
     // What routes use as well has its row there.
     let of_gateways = g.derive("own_cluster", own_uses, move |cx, key, ()| (!cx.any(used, key)).then(|| row(cx, key)));
     let secrets = secrets_of(g, (gateways, sources.secrets), used, own_uses);

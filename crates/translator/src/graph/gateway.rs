@@ -9,7 +9,7 @@ use engine::{Cx, Graph, Index, Table};
 use ir::infra::kubernetes::{CONFIG_PORT, KubernetesInfra, LOCAL_PORT, Place as ObjectPlace, Service, ServiceType};
 use ir::infra::{ObjectName, ProxyOptions};
 use ir::{FleetName, Infra, Listener, ListenerName, RouteConfigurationName, TcpProxyName};
-use store::{FactKey, ProxyFacts, SecretRefusal};
+use store::ProxyFacts;
 
 use super::{Backends, Base, Closings, Routes, Secrets, Telemetry};
 use crate::envoy_proxy::kubernetes::ObjectSettings;
@@ -119,15 +119,22 @@ pub(super) fn gateways(
 
 /// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
 fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> GatewayTables {
-    let Base { inputs, grants, settings, installed, proxy_verdicts, merge_types, classes, options, .. } = *base;
+    let Base {
+        inputs,
+        grants,
+        refused_secrets,
+        settings,
+        installed,
+        proxy_verdicts,
+        merge_types,
+        classes,
+        options,
+        ..
+    } = *base;
     let no_claims = g.input("port_claim_none");
     let claims = g.index("port_claim_none_by_port", no_claims, |(socket, _): &PortClaim, _| [*socket]);
     let no_sets = g.input("listener_set_none");
     let sets = g.index("listener_set_none_by_gateway", no_sets, |(gateway, _): &SetKey, _| [gateway.clone()]);
-    let lacking_secrets =
-        g.index("lacking_secret", inputs.secret_refusals, |key: &FactKey, refusal: &SecretRefusal| {
-            (!refusal.has_previous).then(|| Arc::clone(&key.fleet))
-        });
     let file_mode = options.file_mode;
     let asking = GatewayTables {
         inputs,
@@ -141,7 +148,7 @@ fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> G
         classes,
         claims,
         sets,
-        lacking_secrets,
+        refused_secrets,
         file_mode,
     };
     let asking = GatewayTables { sets: listener_sets(g, base, asking), ..asking };

@@ -53,7 +53,7 @@ pub(super) fn routes(
     backends: Backends,
     (policies, closings): (Policies, Closings),
 ) -> Routes {
-    let Base { inputs, grants, namespaces, own, .. } = *base;
+    let Base { inputs, grants, refused_secrets, namespaces, own, .. } = *base;
     let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
     let outcomes = outcomes(g, tables, base.options.route_budget);
     let refusals = g.index("refusal_by_route", inputs.route_refusals, |fact: &FactKey, _| {
@@ -72,7 +72,8 @@ pub(super) fn routes(
         let mut rows = Vec::with_capacity(outcome.attached.len());
         for desired in &outcome.attached {
             let attachment = AttachmentKey { fleet: desired.fleet.clone(), route: key.clone() };
-            let tables = GateTables { inputs, grants, backends, own, refusals, refused_clusters, key: &attachment };
+            let key = &attachment;
+            let tables = GateTables { inputs, grants, backends, own, refusals, refused_clusters, refused_secrets, key };
             let effective = gating::decide(&mut Reader { cx: &mut *cx, tables }, desired);
             rows.push((attachment, effective));
         }

@@ -17,9 +17,10 @@ use super::closing;
 use super::delivery::Delivery;
 use super::problem::{self, PROBLEM_TABLES};
 use super::{
-    BackendPolicies, Backends, Base, Closings, Gateways, Patches, Policies, Raws, Routes, Secrets, Telemetry,
-    TlsPolicies,
+    BackendPolicies, Backends, Base, Closings, Gateways, Patches, Policies, Raws, RefusedSecrets, Routes, Secrets,
+    Telemetry, TlsPolicies,
 };
+use crate::backend::{Encryption, Reading};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
 use crate::digest::Digest;
 use crate::gateway::{self, NamedSettings};
@@ -131,7 +132,7 @@ type Told<R> = (Table<ObjectKey, Arc<R>>, Table<ObjectKey, Arc<PolicyStatus>>);
 
 fn tls_policies(g: &mut Graph, sources: &Sources) -> Told<Vec<Reached>> {
     let (sources, settings) = (*sources, sources.base.settings);
-    let policies = sources.tls_policies.policies;
+    let (policies, refused_secrets) = (sources.tls_policies.policies, sources.base.refused_secrets);
     let reached = g.map("tls_policy_reach", policies, move |cx, key, policy| {
         let claims = sources.tls_policies.claims;
         let reached = |target| reached_backend(cx, &sources, claims, key, target).spoilt_by(target.fault());
@@ -139,7 +140,9 @@ fn tls_policies(g: &mut Graph, sources: &Sources) -> Told<Vec<Reached>> {
     });
     let statuses = g.map("tls_policy_status", policies, move |cx, key, policy| {
         let reached = cx.get(reached, key).cloned().unwrap_or_default();
-        Arc::new(status::backend_tls_policy::status(policy, &reached, &settings.controller(cx)))
+        let secrets = policy.tls.as_ref().map(Encryption::secrets).unwrap_or_default();
+        let lacking = refused_secrets.words(cx, secrets);
+        Arc::new(status::backend_tls_policy::status(policy, &reached, &settings.controller(cx), lacking.as_deref()))
     });
     (reached, statuses)
 }
@@ -244,12 +247,19 @@ fn policies(g: &mut Graph, base: &Base, reached: Table<ObjectKey, Arc<Reach>>) -
     })
 }
 
+/// The words for a secret of a backend that proxies refuse.
+fn reading_secrets(cx: &mut Cx<'_>, refused: RefusedSecrets, reading: &Reading) -> Option<Arc<str>> {
+    refused.words(cx, reading.view.as_ref().ok()?.encryption.secrets())
+}
+
 fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendStatus>> {
     let inputs = sources.base.inputs;
     let [_, _, objects, _] = sources.backends.readings;
+    let refused_secrets = sources.base.refused_secrets;
     g.derive("backend_status", objects, move |cx, key, reading| {
         let generation = cx.get(inputs.backends, &key.object)?.meta.generation;
-        Some((key.object.clone(), Arc::new(status::backend::status(generation, reading))))
+        let lacking = reading_secrets(cx, refused_secrets, reading);
+        Some((key.object.clone(), Arc::new(status::backend::status(generation, reading, lacking.as_deref()))))
     })
 }
 
@@ -257,7 +267,7 @@ fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendSta
 fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicyStatus>> {
     let (inputs, settings, outcomes) = (sources.base.inputs, sources.base.settings, sources.routes.outcomes);
     let [.., readings] = sources.backends.readings;
-    let Base { grants, installed, .. } = sources.base;
+    let Base { grants, installed, refused_secrets, .. } = sources.base;
     let tables = BackendTables { grants, secrets: sources.secrets, installed, sockets: inputs.socket_paths };
     let by_route = g.index("route_by_x_backend", inputs.routes, |key, route| {
         let named = route.backend_refs().filter(|to| Kind::find(&to.group, &to.kind) == Some(Kind::XBackend));
@@ -280,7 +290,8 @@ fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicySt
         gateways.extend(cx.keys(own_uses, &key.object).filter_map(|own| gateway::of_fleet(&own.fleet)));
         let gateways: Vec<ObjectKey> = gateways.into_iter().collect();
         let controller = settings.controller(cx);
-        let status = status::backend::of_x_backend(generation, reading, &gateways, &controller);
+        let lacking = reading_secrets(cx, refused_secrets, reading);
+        let status = status::backend::of_x_backend(generation, (reading, lacking.as_deref()), &gateways, &controller);
         (!gateways.is_empty()).then(|| (key.object.clone(), Arc::new(status)))
     })
 }

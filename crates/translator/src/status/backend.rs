@@ -9,14 +9,15 @@ use super::{Writer, ancestor};
 use crate::backend::Reading;
 
 /// The status of a `Backend`, in use or not.
-pub(crate) fn status(generation: i64, reading: &Reading) -> BackendStatus {
-    BackendStatus { conditions: vec![accepted(generation, Kind::Backend, reading)] }
+/// `lacking` are the words for a secret of it that proxies refuse.
+pub(crate) fn status(generation: i64, reading: &Reading, lacking: Option<&str>) -> BackendStatus {
+    BackendStatus { conditions: vec![accepted(generation, Kind::Backend, (reading, lacking))] }
 }
 
 /// The status of an `XBackend`: the same for each Gateway with a route that names it, sorted.
 pub(crate) fn of_x_backend(
     generation: i64,
-    reading: &Reading,
+    (reading, lacking): (&Reading, Option<&str>),
     gateways: &[ObjectKey],
     controller: &Arc<str>,
 ) -> PolicyStatus {
@@ -24,7 +25,7 @@ pub(crate) fn of_x_backend(
     let entry = |gateway: &ObjectKey| PolicyAncestorStatus {
         ancestor_ref: ancestor(gateway),
         controller_name: controller.clone(),
-        conditions: vec![accepted(generation, Kind::XBackend, reading)],
+        conditions: vec![accepted(generation, Kind::XBackend, (reading, lacking))],
     };
     let mut ancestors: Vec<_> = gateways.iter().take(MOST_ANCESTORS_OF_A_BACKEND).map(entry).collect();
     let left_out = gateways.len().saturating_sub(MOST_ANCESTORS_OF_A_BACKEND);
@@ -34,10 +35,11 @@ pub(crate) fn of_x_backend(
     PolicyStatus { ancestors }
 }
 
-fn accepted(generation: i64, kind: Kind, reading: &Reading) -> Condition {
+fn accepted(generation: i64, kind: Kind, (reading, lacking): (&Reading, Option<&str>)) -> Condition {
     let writer = Writer { generation };
-    match &reading.view {
-        Ok(_) => writer.yes("Accepted", "Accepted", &format!("the {kind} can be used")),
-        Err(fault) => writer.no("Accepted", "Invalid", &fault.text),
+    match (&reading.view, lacking) {
+        (Ok(_), Some(words)) => writer.no("Accepted", "Invalid", words),
+        (Ok(_), None) => writer.yes("Accepted", "Accepted", &format!("the {kind} can be used")),
+        (Err(fault), _) => writer.no("Accepted", "Invalid", &fault.text),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::testing::{World, gateway, object, route_spec, service, short, with_meta};
 use api::{Kind, Object, ObjectKey, ObjectMeta};
 use ir::listener::Application;
-use store::{FactKey, SecretRefusal};
+use store::{ClusterState, FactKey, SecretRefusal};
 
 fn pair() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["example.org".to_owned()]).expect("a certificate");
@@ -346,4 +346,117 @@ fn a_refused_secret_without_a_predecessor_costs_its_listener_only() {
     assert_eq!(published, 2, "its next content is to be noticed");
     refuse(&mut world, None);
     assert_eq!(server_names(&world), ["bank.test", "x.test"]);
+}
+
+/// A Gateway with a good route, and a route of a `Backend` with this TLS; the two routes' answers, and what else can be seen of the second.
+fn backend_world(tls: Value) -> World {
+    let group = "gateway.envoyproxy.io";
+    let endpoint = json!([{"ip": {"address": "10.0.0.1", "port": 443}}]);
+    let rule = |path: &str, to: Value| json!({"matches": [{"path": {"value": path}}], "backendRefs": [to]});
+    let rules = [
+        rule("/good", json!({"name": "good", "port": 80})),
+        rule("/evil", json!({"group": group, "kind": "Backend", "name": "evil"})),
+    ];
+    World::with([
+        secret("bad", &pair()),
+        gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
+        service("good", 80),
+        object(Kind::Backend, "evil", json!({"endpoints": endpoint, "tls": tls})),
+        object(Kind::HttpRoute, "r", json!({"parentRefs": [{"name": "web"}], "rules": rules})),
+    ])
+}
+
+#[test]
+fn refused_secret_of_a_backend_costs_its_routes_only() {
+    for (tls, name) in [
+        (json!({"insecureSkipVerify": true, "clientCertificateRef": {"name": "bad"}}), "secret/default/bad"),
+        (json!({"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}]}), "configmap/default/ca"),
+    ] {
+        let mut world = backend_world(tls);
+        let ca = json!({"data": {"ca.crt": pair().0}});
+        world.apply([object(Kind::ConfigMap, "ca", ca)]);
+        let refuse = |world: &mut World, has_previous: Option<bool>| {
+            let tables = world.translator.stored().tables();
+            let (fact, graph) = (FactKey::new("default/web", name), world.translator.store().1);
+            match has_previous {
+                Some(has_previous) => {
+                    graph.set(tables.secret_refusals, fact, SecretRefusal { words: "hidden".into(), has_previous });
+                }
+                None => drop(graph.remove(tables.secret_refusals, &fact)),
+            }
+            world.translator.tick();
+        };
+        let asked = |world: &World, path: &str| world.ask("default/web/80", "x", path);
+        let accepted = |world: &World| {
+            let (graph, key) = (world.translator.graph(), ObjectKey::of(Kind::Backend, "default", "evil"));
+            short(&graph.get(world.translator.outputs().backend_statuses, &key).expect("a status").conditions)
+        };
+        let both = world.clusters();
+        assert!(both[0].starts_with("Backend/default/evil") && both[1] == "default/good/80", "{both:?}");
+        refuse(&mut world, Some(true));
+        assert_eq!(world.clusters(), both, "proxies have the content before");
+        assert_eq!(accepted(&world), ["Accepted=True/Accepted"]);
+        refuse(&mut world, Some(false));
+        assert_eq!(world.clusters(), ["default/good/80"], "a proxy that starts would wait for it");
+        assert_eq!((asked(&world, "/good"), asked(&world, "/evil")), ("default/good/80".to_owned(), "500".to_owned()));
+        assert_eq!(accepted(&world), ["Accepted=False/Invalid"]);
+        let problems = world.problems().join("\n");
+        assert!(problems.contains("the proxies of default/web refuse its content"), "{problems}");
+        assert!(problems.contains("a part of this route"), "{problems}");
+        assert!(!problems.contains("hidden"), "{problems}");
+        let published = world.translator.graph().iter(world.translator.outputs().secrets).count();
+        assert_eq!(published, 1, "its next content is to be noticed");
+        refuse(&mut world, None);
+        assert_eq!(world.clusters(), both);
+        assert_eq!(asked(&world, "/evil"), both[0]);
+    }
+}
+
+#[test]
+fn refused_secret_stops_a_route_that_was_served() {
+    let mut world = backend_world(json!({"insecureSkipVerify": true, "clientCertificateRef": {"name": "bad"}}));
+    let (tables, clusters) = (world.translator.stored().tables(), world.clusters());
+    let graph = world.translator.store().1;
+    graph.set(tables.fleet_live, "default/web".into(), ());
+    for cluster in &clusters {
+        graph.set(tables.cluster_state, FactKey::new("default/web", cluster.as_str()), ClusterState::Warm);
+    }
+    world.translator.tick();
+    assert_eq!(world.ask("default/web/80", "x", "/evil"), clusters[0]);
+    let refusal = SecretRefusal { words: "hidden".into(), has_previous: false };
+    world.translator.store().1.set(tables.secret_refusals, FactKey::new("default/web", "secret/default/bad"), refusal);
+    world.translator.tick();
+    assert_eq!(world.ask("default/web/80", "x", "/evil"), "500");
+    assert_eq!(world.ask("default/web/80", "x", "/good"), "default/good/80");
+    assert_eq!(world.clusters(), ["default/good/80"]);
+}
+
+#[test]
+fn refused_bundle_of_a_policy_is_said_at_the_policy() {
+    let policy = json!({
+        "targetRefs": [{"group": "", "kind": "Service", "name": "good"}],
+        "validation": {"hostname": "x.test", "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}]},
+    });
+    let mut world = World::with([
+        gateway("web", json!([{"name": "http", "port": 80, "protocol": "HTTP"}])),
+        service("good", 80),
+        object(Kind::ConfigMap, "ca", json!({"data": {"ca.crt": pair().0}})),
+        object(Kind::BackendTlsPolicy, "tls", policy),
+        object(Kind::HttpRoute, "r", route_spec("web", &[], &[("/", "good")])),
+    ]);
+    let tables = world.translator.stored().tables();
+    let refusal = SecretRefusal { words: "hidden".into(), has_previous: false };
+    world.translator.store().1.set(
+        tables.secret_refusals,
+        FactKey::new("default/web", "configmap/default/ca"),
+        refusal,
+    );
+    world.translator.tick();
+    assert_eq!(world.clusters(), [""; 0]);
+    assert_eq!(world.ask("default/web/80", "x", "/"), "500");
+    let key = ObjectKey::of(Kind::BackendTlsPolicy, "default", "tls");
+    let status = world.translator.graph().get(world.translator.outputs().tls_policy_statuses, &key);
+    let conditions = short(&status.expect("a status").ancestors[0].conditions).join(", ");
+    assert!(conditions.contains("Accepted=False/NoValidCACertificate"), "{conditions}");
+    assert!(conditions.contains("ResolvedRefs=False/InvalidCACertificateRef"), "{conditions}");
 }
