@@ -108,6 +108,16 @@ fn patch(kind: &str, name: &str, path: &str, value: &Json) -> Json {
     json!({"type": kind, "name": name, "operation": {"op": "add", "path": path, "value": value}})
 }
 
+fn policy(name: &str, patches: &[Json]) -> Json {
+    json!({
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyPatchPolicy", "metadata": {"name": name},
+        "spec": {
+            "type": "JSONPatch", "jsonPatches": patches,
+            "targetRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "edge"},
+        },
+    })
+}
+
 #[test]
 fn a_patch_hides_nothing_behind_a_type_or_a_server() {
     let (backend, mut running) = (Backend::start("one").unwrap(), Running::prepare().unwrap());
@@ -153,13 +163,7 @@ fn a_patch_hides_nothing_behind_a_type_or_a_server() {
     ]);
     for (number, (patches, word)) in cases.into_iter().enumerate() {
         let name = format!("p{number}");
-        let policy = json!({
-            "apiVersion": "gateway.envoyproxy.io/v1alpha1", "kind": "EnvoyPatchPolicy", "metadata": {"name": name},
-            "spec": {
-                "type": "JSONPatch", "jsonPatches": patches,
-                "targetRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "edge"},
-            },
-        });
+        let policy = policy(&name, &patches);
         running.write("policy.yaml", &policy.to_string()).unwrap();
         let said = || running.status(&["envoypatchpolicy", &name, "-o", "yaml"]).ok();
         let wanted = format!("--raw-resources {word}");

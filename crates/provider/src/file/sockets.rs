@@ -48,6 +48,10 @@ type Refuses = dyn Fn(&str) -> bool + Send + Sync;
 #[derive(Clone)]
 pub struct SocketPaths(Arc<Shared>);
 
+/// What a test does before a name is looked up.
+#[cfg(test)]
+type Stall = Arc<dyn Fn(&std::path::Path) + Send + Sync>;
+
 struct Shared {
     refuses: Box<Refuses>,
     state: Mutex<State>,
@@ -57,7 +61,7 @@ struct Shared {
     late: Notify,
     /// Called for each name that is looked up: a test waits in it as for a file system that does not answer.
     #[cfg(test)]
-    stall: Mutex<Option<Arc<dyn Fn(&std::path::Path) + Send + Sync>>>,
+    stall: Mutex<Option<Stall>>,
 }
 
 #[derive(Default)]
@@ -172,7 +176,9 @@ impl Shared {
     fn stall(&self, next: &std::path::Path) {
         // The lock is free while it waits.
         let stall = self.stall.lock().unwrap().clone();
-        stall.map(|stall| stall(next));
+        if let Some(stall) = stall {
+            stall(next);
+        }
     }
 
     /// Waits until this is so, for so long in all, and for one name. The lock is free meanwhile.
