@@ -91,9 +91,7 @@ pub(super) fn problems(
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
-        g.derive("secret_refusal_problem", base.inputs.secret_refusals, |_, fact: &FactKey, refusal| {
-            refused_secret(fact, refusal)
-        }),
+        g.derive("secret_refusal_problem", base.inputs.secret_refusals, |_, fact, refusal| refused_secret(fact, refusal)),
         g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
         of_services,
         of_imports,
@@ -116,9 +114,9 @@ pub(super) fn problems(
         }),
         g.derive("patch_problem", patches.outcomes, |_, key, outcome| patch_problems(key, outcome)),
         g.derive("raw_problem", raws.outcomes, |_, key, outcome| numbered(key, 0, raw_problems(key, outcome))),
-        g.derive("secret_problem", secrets, move |cx, key, parsed| expiry(cx, key, parsed)),
-        g.derive("config_map_problem", config_maps, move |cx, key, parsed| expiry(cx, key, parsed)),
-        g.derive("trust_bundle_problem", trust_bundles, move |cx, key, parsed| expiry(cx, key, parsed)),
+        g.derive("secret_problem", secrets, expiry),
+        g.derive("config_map_problem", config_maps, expiry),
+        g.derive("trust_bundle_problem", trust_bundles, expiry),
     ]
 }
 
