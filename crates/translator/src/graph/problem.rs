@@ -62,10 +62,8 @@ pub(super) fn problems(
     let Sources { base, gateways, backends, tls_policies, routes, secrets, delivery, raws, patches, .. } = *sources;
     let (clock, proxies) = (base.own.clock, base.inputs.proxies);
     let [secrets, config_maps, trust_bundles] = secrets.parsed;
-    let expiry = move |cx: &mut Cx<'_>, key: &SecretUse, parsed: &Parsed| {
-        let now = cx.get(clock, &()).copied();
-        numbered(&key.object, key.part as u32, unusable(key, parsed, now).into_iter().map(Arc::new))
-    };
+    let expiry =
+        move |cx: &mut Cx<'_>, key: &_, parsed: &Arc<Parsed>| expired(key, parsed, cx.get(clock, &()).copied());
     let [of_services, of_imports, of_objects, of_x_backends] = of_readings(g, backends.readings);
     let [silent, silent_imports, silent_x_backends, strays] = endpoints(g, &base, backends.sets, &delivery);
     let [classes, unserved, grants] = misspelt(g, &base);
@@ -91,7 +89,9 @@ pub(super) fn problems(
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
-        g.derive("secret_refusal_problem", base.inputs.secret_refusals, |_, fact, refusal| refused_secret(fact, refusal)),
+        g.derive("secret_refusal_problem", base.inputs.secret_refusals, |_, fact, refusal| {
+            refused_secret(fact, refusal)
+        }),
         g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
         of_services,
         of_imports,
@@ -118,6 +118,11 @@ pub(super) fn problems(
         g.derive("config_map_problem", config_maps, expiry),
         g.derive("trust_bundle_problem", trust_bundles, expiry),
     ]
+}
+
+/// The problem of a certificate, key or bundle that cannot be used now.
+fn expired(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Vec<(ProblemKey, Arc<Problem>)> {
+    numbered(&key.object, key.part as u32, unusable(key, parsed, now).into_iter().map(Arc::new))
 }
 
 /// A part of a route that a fleet's proxies refuse.
