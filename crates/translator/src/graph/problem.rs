@@ -11,7 +11,7 @@ use api::{EnvoyGateway, FieldPath, Kind, ListenerSet, ObjectKey, Problem, Severi
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
 use ir::raw::{Power, RawFault};
-use store::{FactKey, ProxyFacts, SecretRefusal};
+use store::{FactKey, ProxyFacts};
 
 use super::backend::EndpointSet;
 use super::delivery::Delivery;
@@ -89,9 +89,7 @@ pub(super) fn problems(
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
-        g.derive("secret_refusal_problem", base.inputs.secret_refusals, |_, fact, refusal| {
-            refused_secret(fact, refusal)
-        }),
+        refused_secrets::problems(g, base.inputs),
         g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
         of_services,
         of_imports,
@@ -130,22 +128,6 @@ fn refused_route(key: &AttachmentKey, words: &str) -> (ProblemKey, Arc<Problem>)
     let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
     let problem = Problem::of(&key.route, "spec", Severity::Error, text);
     (ProblemKey::hashed(&key.route, &[&key.fleet.0]), Arc::new(problem))
-}
-
-/// Says at a Secret or a bundle that the proxies of a fleet refuse it. Their words can hold the secret, so they are not repeated.
-fn refused_secret(fact: &FactKey, refusal: &SecretRefusal) -> Vec<(ProblemKey, Arc<Problem>)> {
-    let follows = if refusal.has_previous {
-        "they go on with the one before"
-    } else {
-        "what needs it is not served, and routes to such backends answer 500"
-    };
-    let text =
-        format!("the proxies of {} refuse its content: {follows}; replace the certificate or the key", fact.fleet);
-    let problem = |object: ObjectKey| {
-        let key = ProblemKey::hashed(&object, &[&fact.fleet, &fact.name]);
-        (key, Arc::new(Problem::of(&object, "", Severity::Error, text.clone())))
-    };
-    refused_secrets::objects(&fact.name).into_iter().map(problem).collect()
 }
 
 /// What is worth saying of backends.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use api::ObjectKey;
+use api::{ObjectKey, Problem, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::FleetName;
 use store::{FactKey, SecretRefusal, Tables};
 
 use crate::backend::SecretUse;
+use crate::key::ProblemKey;
 use crate::secret;
 
 /// Refusals of secrets, by fleet.
@@ -60,7 +61,30 @@ impl RefusedSecrets {
     }
 }
 
+/// Problems at the Secrets and bundles that proxies refuse.
+pub(super) fn problems(g: &mut Graph, inputs: Tables) -> Table<ProblemKey, Arc<Problem>> {
+    g.derive("secret_refusal_problem", inputs.secret_refusals, |_, fact: &FactKey, refusal| {
+        refused_secret(fact, refusal)
+    })
+}
+
+/// Says at a Secret or a bundle that the proxies of a fleet refuse it. Their words can hold the secret, so they are not repeated.
+fn refused_secret(fact: &FactKey, refusal: &SecretRefusal) -> Vec<(ProblemKey, Arc<Problem>)> {
+    let follows = if refusal.has_previous {
+        "they go on with the one before"
+    } else {
+        "what needs it is not served, and routes to such backends answer 500"
+    };
+    let text =
+        format!("the proxies of {} refuse its content: {follows}; replace the certificate or the key", fact.fleet);
+    let problem = |object: ObjectKey| {
+        let key = ProblemKey::hashed(&object, &[&fact.fleet, &fact.name]);
+        (key, Arc::new(Problem::of(&object, "", Severity::Error, text.clone())))
+    };
+    objects(&fact.name).into_iter().map(problem).collect()
+}
+
 /// The objects of a secret, by the name under which proxies have it.
-pub(super) fn objects(name: &str) -> Vec<ObjectKey> {
+fn objects(name: &str) -> Vec<ObjectKey> {
     name.split('+').filter_map(secret::object).collect()
 }

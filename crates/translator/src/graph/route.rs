@@ -6,7 +6,7 @@ use api::{Kind, ObjectKey, Problem, RouteObject};
 use engine::{Chunk, Cx, Graph, Index, Table};
 use ir::route::MaybeFilters;
 use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHost};
-use store::{ClusterState, FactKey};
+use store::{ClusterState, FactKey, Tables};
 
 use super::budget::{self, Draft};
 use super::{Backends, Base, Closings, Gateways, Policies};
@@ -65,9 +65,7 @@ pub(super) fn routes(
             .map(|group| FactKey::new(fact.fleet.clone(), group))
             .collect::<Vec<_>>()
     });
-    let refused_clusters = g.index("refused_cluster_by_fleet", inputs.cluster_state, |fact: &FactKey, state| {
-        matches!(state, ClusterState::Refused(_)).then(|| fact.fleet.clone())
-    });
+    let refused_clusters = refused_clusters(g, inputs);
     let effective = g.derive("route_form", outcomes, move |cx, key, outcome| {
         let mut rows = Vec::with_capacity(outcome.attached.len());
         for desired in &outcome.attached {
@@ -133,6 +131,13 @@ fn outcomes(g: &mut Graph, tables: RouteTables, budget: RouteBudget) -> Table<Ob
         let route = cx.get(routes, key)?;
         let (outcome, _) = http_route::evaluate(&mut Reader { cx, tables }, key, route, admission);
         Some((key.clone(), Arc::new(outcome)))
+    })
+}
+
+/// Clusters that were refused, by fleet.
+fn refused_clusters(g: &mut Graph, inputs: Tables) -> Index<Arc<str>, FactKey, ClusterState> {
+    g.index("refused_cluster_by_fleet", inputs.cluster_state, |fact: &FactKey, state| {
+        matches!(state, ClusterState::Refused(_)).then(|| fact.fleet.clone())
     })
 }
 
