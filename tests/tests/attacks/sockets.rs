@@ -207,8 +207,9 @@ fn links_that_are_costly_to_follow_hold_up_no_edit_of_others() {
     let missing = "x/".repeat(20);
     let endpoints: Vec<String> =
         (0..40).map(|number| unix(elsewhere.path().join(format!("l0/{missing}{number:03}")))).collect();
-    let words = world.refused(&endpoints.join(", "));
-    assert!(words.contains("more than 40 links or 256 names"), "{words}");
+    world.refused(&endpoints.join(", "));
+    let said = || world.running.status(&["problems"]).ok()?.contains("more than 40 links or 256 names").then_some(());
+    wait::until("the words of the bound", said).unwrap();
     others_are_served(&world, "backend");
     // The same in the folder that is read: 200 links over them.
     costly_links(&world.running.conf());

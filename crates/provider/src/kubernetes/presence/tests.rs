@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::watch;
 
 use super::*;
 use crate::kubernetes::connect;
@@ -26,7 +26,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 struct Server {
     /// By name.
     pods: Mutex<BTreeMap<String, String>>,
-    events: broadcast::Sender<String>,
+    /// All that happened: a version is a number of them, and a watch begins behind its version.
+    events: watch::Sender<Vec<String>>,
     forbids: Forbids,
 }
 
@@ -50,7 +51,7 @@ fn pod(name: &str, uid: &str) -> Value {
 
 impl Server {
     async fn start(forbids: Forbids) -> (Arc<Self>, Client) {
-        let server = Arc::new(Self { pods: Mutex::default(), events: broadcast::Sender::new(16), forbids });
+        let server = Arc::new(Self { pods: Mutex::default(), events: watch::Sender::default(), forbids });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let app =
@@ -60,17 +61,20 @@ impl Server {
     }
 
     fn put(&self, name: &str, uid: &str) {
-        self.pods.lock().unwrap().insert(name.to_owned(), uid.to_owned());
+        let mut pods = self.pods.lock().unwrap();
+        pods.insert(name.to_owned(), uid.to_owned());
         self.send("ADDED", name, uid);
     }
 
     fn delete(&self, name: &str) {
-        let uid = self.pods.lock().unwrap().remove(name).unwrap();
+        let mut pods = self.pods.lock().unwrap();
+        let uid = pods.remove(name).unwrap();
         self.send("DELETED", name, &uid);
     }
 
     fn send(&self, event: &str, name: &str, uid: &str) {
-        let _without_receiver = self.events.send(json!({ "type": event, "object": pod(name, uid) }).to_string() + "\n");
+        let line = json!({ "type": event, "object": pod(name, uid) }).to_string() + "\n";
+        self.events.send_modify(|events| events.push(line));
     }
 }
 
@@ -85,16 +89,18 @@ async fn answer(
         return StatusCode::FORBIDDEN.into_response();
     }
     if query.contains_key("watch") {
-        let events = server.events.subscribe();
-        let lines = futures::stream::unfold(events, |mut events| async {
-            Some((Ok::<_, Infallible>(events.recv().await.ok()?), events))
+        let seen = query.get("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0_usize);
+        let lines = futures::stream::unfold((server.events.subscribe(), seen), |(mut events, seen)| async move {
+            let line = events.wait_for(|events| events.len() > seen).await.ok()?[seen].clone();
+            Some((Ok::<_, Infallible>(line), (events, seen + 1)))
         });
         return axum::body::Body::from_stream(lines).into_response();
     }
     let pods = server.pods.lock().unwrap();
+    let version = server.events.borrow().len().to_string();
     let items = pods.iter().filter(|(found, _)| name.is_none_or(|name| name == *found));
     let items: Vec<Value> = items.map(|(name, uid)| pod(name, uid)).collect();
-    let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": { "resourceVersion": "1" }, "items": items });
+    let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": { "resourceVersion": version }, "items": items });
     Json(list).into_response()
 }
 
