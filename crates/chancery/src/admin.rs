@@ -125,7 +125,7 @@ fn for_readers(admin: &Admin) -> Router<Admin> {
 pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken) -> anyhow::Result<()> {
     let socket = Layout::own_socket(&state);
     let token = Layout::make_own_token(&state);
-    let token = token.inspect_err(|error| tracing::warn!(%error, "the admin socket answers nobody, as it has no token; start again once there is room"));
+    let token = token.inspect_err(|error| tracing::warn!(%error, "the admin socket refuses all requests, as it has no token; start Chancery again once there is room"));
     let token = token.ok();
     let expected = token.as_ref().map(|token| format!("Bearer {}", token.as_str()).into());
     let mut listener = bind(&socket)?;

@@ -14,7 +14,7 @@ const GATEWAY_GROUPS: [&str; 3] = [group::GATEWAY, group::EXPERIMENTAL, group::E
 /// Groups in which there are no kinds but those that we read.
 const OWN_GROUPS: [&str; 2] = [group::CHANCERY, group::BOOTES];
 
-/// Whether a kind is what somebody means who knows it by the other group's name for it, or by that of its message: `EnvoyListener`, `Listener`;
+/// Returns true if a kind is meant by the other group's name for it, or by that of its message: `EnvoyListener`, `Listener`;
 /// `EnvoyRoute`, `RouteConfiguration`.
 fn is_alike(known: Kind, word: &str) -> bool {
     let bare = |name: &str| name.strip_prefix("Envoy").unwrap_or(name).to_owned();
@@ -38,7 +38,7 @@ pub(super) fn kind(group: &str, kind: &str) -> Unknown {
     let of_group = || ours().filter(|known| known.group() == group);
     let close = nearest(kind, of_group().map(Kind::name));
     let close = close.or_else(|| of_group().find(|known| is_alike(*known, kind)).map(Kind::name));
-    // Groups of Kubernetes are taken for each other; a kind of this name in somebody else's is another kind.
+    // Groups of Kubernetes are taken for each other; a kind of this name in a group of others is another kind.
     let is_near =
         |known: &Kind| !group.contains('.') || [group, known.group()].iter().all(|group| group.ends_with("k8s.io"));
     // Kinds that were experimental had an X before their name.

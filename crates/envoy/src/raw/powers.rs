@@ -221,7 +221,7 @@ pub(super) fn of(message: &Message<'_>) -> Deeds {
                     }
                     Found::Address(host, port) => {
                         let path: Box<str> = place.to_string().into();
-                        // Where a listener is bound it leads nowhere.
+                        // A listener is bound there, and no request leads there.
                         if !is_listener || !BOUND.iter().any(|field| path.starts_with(field)) {
                             leads.push(RawAddress { host: host.into(), port, path });
                         }

@@ -1,4 +1,4 @@
-//! What a JSONPath may cost: the language can say in thirty characters what takes hours, and whoever writes it waits for nobody else.
+//! Bounds of what a JSONPath costs: thirty characters can ask for hours of work, and all other authors wait for it.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 1024;
 /// What evaluating a JSONPath may cost, in values that are looked at. Each takes about 100 ns and 100 bytes: 0.1 s and 100 MB.
 const MOST_COST: u64 = 1_000_000;
 
-/// Values whose look costs as much as one regular expression: it is compiled anew for each value that the filter sees.
+/// Values whose look costs as much as one regular expression: it is compiled again for each value that the filter sees.
 const REGEX: u64 = 1_000;
 
 /// What of a JSONPath makes it costly.

@@ -110,7 +110,7 @@ pub(super) fn start(shared: &Arc<Shared>, looks: &mut Looks) {
         let _nice = rustix::process::setpriority_process(None, NICENESS);
         work_off(&shared, number);
     };
-    // It is not joined: a file system that never answers holds up nobody.
+    // It is not joined: a file system that never answers holds up no other path.
     if thread::Builder::new().name("socket paths".to_owned()).spawn(work).is_ok() {
         looks.running.insert(number, Running { place: PathBuf::new(), since: Instant::now(), is_unanswered: false });
     }
