@@ -52,17 +52,18 @@ impl TestFile {
     }
 }
 
-/// Names of the functions behind an attribute such as `#[test]` or `#[tokio::test(..)]`.
+/// Names of the functions behind an attribute such as `#[test]` or `#[tokio::test(..)]`, but for ignored ones: these show nothing.
 fn tests_of(text: &str) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
-    let mut marked = false;
+    let (mut marked, mut ignored) = (false, false);
     for line in text.lines().map(str::trim_start) {
         if line.starts_with("#[") {
             marked |= line.contains("test]") || line.contains("test(");
+            ignored |= line.starts_with("#[ignore");
         } else if let Some((_, name)) = line.split_once("fn ").filter(|_| !line.starts_with("//")) {
             let end = name.find(|character: char| !character.is_alphanumeric() && character != '_');
             let name = name.get(..end.unwrap_or(name.len())).unwrap_or_default();
-            if std::mem::take(&mut marked) {
+            if std::mem::take(&mut marked) & !std::mem::take(&mut ignored) {
                 tests.insert(name.to_owned());
             }
         }

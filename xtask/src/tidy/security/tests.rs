@@ -9,7 +9,7 @@ fn files() -> Vec<TestFile> {
         file("tests/tests/attacks/files/links.rs", "#[test]\nfn a_link_shows_nothing() {}\nfn helper() {}\n"),
         file(
             "lab/tests/attacks/tokens.rs",
-            "#[tokio::test(flavor = \"multi_thread\")]\n#[ignore]\nasync fn opens_nothing() {}\n",
+            "#[tokio::test(flavor = \"multi_thread\")]\n#[expect(x)]\nasync fn opens_nothing() {}\n#[test]\n#[ignore]\nfn never_runs() {}\n",
         ),
         file("crates/provider/src/kubernetes/usage/tests.rs", "/// A test.\n#[test]\nfn only_what_is_named() {}\n"),
     ]
@@ -24,8 +24,11 @@ fn tests_and_modules_that_exist_are_no_breach() {
 
 #[test]
 fn each_name_without_a_test_is_a_breach_with_its_line() {
-    let text = "`files::a_link_shows`\n`files::helper` and\n\nlab `usage`, provider `tokens`\n`tokens::opens_nothing`";
+    let text = "`files::a_link_shows`\n`files::helper` and\n\nlab `usage`, provider `tokens`\n`tokens::opens_nothing`\nlab `never_runs`";
     let breaches = missing(text, &files());
     let places: Vec<&str> = breaches.iter().filter_map(|breach| breach.split(": ").next()).collect();
-    assert_eq!(places, ["SECURITY.md:1", "SECURITY.md:2", "SECURITY.md:4", "SECURITY.md:4", "SECURITY.md:5"]);
+    assert_eq!(
+        places,
+        ["SECURITY.md:1", "SECURITY.md:2", "SECURITY.md:4", "SECURITY.md:4", "SECURITY.md:5", "SECURITY.md:6"]
+    );
 }
