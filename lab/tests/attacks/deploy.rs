@@ -1,7 +1,7 @@
 //! Authors of an `EnvoyProxy` and of Backends who would reach what is not their Gateway's: objects, accounts, addresses, sockets of a Pod.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::cluster::{SYSTEM, installed, run, served};
 use crate::harness::{Lab, Namespace};
 
 /// A Gateway with settings of its own.
-fn gateway(name: &str, kubernetes: &str) -> String {
+pub(crate) fn gateway(name: &str, kubernetes: &str) -> String {
     format!(
         "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: EnvoyProxy\nmetadata: {{name: {name}}}\nspec: {{provider: {{type: Kubernetes, kubernetes: \
          {kubernetes}}}}}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: {name}}}\nspec:\n  gatewayClassName: chancery\n  \
@@ -82,16 +82,21 @@ fn envoy_proxy_moves_no_object_to_pods_of_others() {
     assert!(!namespace.run(&["get", "services", "--output=yaml"]).contains("externalIPs"));
 }
 
-/// A lab of its own in which Backends may name sockets below /run.
-fn with_sockets() -> Lab {
-    let lab = installed();
-    run(
-        &lab,
-        ".tools/helm/current/bin/helm template chancery charts/chancery --namespace chancery-system --set replicas=2 \
-         --set config.extensionApis.enableBackend=true --set 'backendSockets={/run,/var/run}' | kubectl apply --server-side --force-conflicts -f - && \
-         kubectl --namespace chancery-system rollout status deployment/chancery --timeout 2m",
-    );
-    lab
+/// A lab whose operator lists what authors may do: sockets below /run, two fields of an `EnvoyProxy`, one account.
+pub(crate) fn listed() -> Arc<Lab> {
+    static LISTED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
+    Lab::shared_at(&LISTED, || {
+        let lab = installed();
+        run(
+            &lab,
+            ".tools/helm/current/bin/helm template chancery charts/chancery --namespace chancery-system --set replicas=2 \
+             --set config.extensionApis.enableBackend=true --set 'backendSockets={/run,/var/run}' \
+             --set 'deploy.allowedFields={envoyDeployment.replicas,envoyServiceAccount}' --set 'deploy.allowedServiceAccounts={plain}' \
+             | kubectl apply --server-side --force-conflicts -f - && \
+             kubectl --namespace chancery-system rollout status deployment/chancery --timeout 2m",
+        );
+        lab
+    })
 }
 
 /// A Backend of one endpoint.
@@ -103,7 +108,7 @@ fn backend(name: &str, endpoint: &str) -> String {
 
 #[test]
 fn backends_reach_no_replica_and_no_socket_of_a_proxy() {
-    let lab = Arc::new(with_sockets());
+    let lab = listed();
     let namespace = Namespace::make_in(Arc::clone(&lab), "reach");
     let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
     // Those of before the change of the settings are on their way out.

@@ -36,7 +36,12 @@ impl Lab {
     /// The same, of another make: one for all tests of a program.
     pub(crate) fn shared_as(make: impl FnOnce() -> Self) -> Arc<Self> {
         static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::shared_at(&SHARED, make)
+    }
+
+    /// The same, at a place of its own: beside that of all tests there can be one of other settings.
+    pub(crate) fn shared_at(place: &Mutex<Weak<Self>>, make: impl FnOnce() -> Self) -> Arc<Self> {
+        let mut shared = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lab) = shared.upgrade() {
             return lab;
         }
