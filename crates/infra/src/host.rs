@@ -61,6 +61,9 @@ pub use token::Token;
 /// a running Envoy is replaced. It may be called from any task, and often.
 pub type BootstrapFn = dyn Fn(&Infra, &ProxyPaths) -> String + Send + Sync;
 
+/// Proxies that every machine has room for: 1 GB of memory at some 60 MB for an Envoy.
+pub const FEWEST_PROXIES: usize = 16;
+
 /// How proxies are run on this machine.
 #[derive(Clone)]
 pub struct HostOptions {
@@ -76,13 +79,15 @@ pub struct HostOptions {
     pub listener_drain: Duration,
     /// Proxies that are served before it is known which there shall be: one that is dead is started as it was last.
     pub served: BTreeSet<FleetName>,
+    /// Proxies at a time. A further one waits until one of them is gone; those that ran before this process count, and stay.
+    pub most: usize,
     /// Envoy's log level where a Gateway says nothing: trace, debug, info, warning, error or critical.
     pub log_level: String,
 }
 
 impl HostOptions {
-    /// The usual times and levels: 10 s to drain, Envoy's own 600 s for listeners (shorter cuts long streams with every
-    /// change of their listener), log level `warning`.
+    /// The usual times, bounds and levels: 10 s to drain, Envoy's own 600 s for listeners (shorter cuts long streams with every
+    /// change of their listener), 16 proxies, log level `warning`.
     pub fn new(layout: Layout, envoy: EnvoyFinder, bootstrap: Arc<BootstrapFn>) -> Self {
         Self {
             layout,
@@ -91,6 +96,7 @@ impl HostOptions {
             drain: Duration::from_secs(10),
             listener_drain: Duration::from_secs(600),
             served: BTreeSet::new(),
+            most: FEWEST_PROXIES,
             log_level: "warning".to_owned(),
         }
     }

@@ -55,6 +55,10 @@ pub(crate) struct RunArgs {
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
+    /// Envoys on this machine at a time, one for each Gateway [default: one for each 128 MiB of memory, 16 to 1024]. A further Gateway
+    /// waits until another one is gone
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "no_envoy")]
+    pub(crate) max_proxies: Option<u32>,
     /// Also serve xDS here (with a Kubernetes cluster: serve it here, with TLS [default: 0.0.0.0:18000]). With `--xds-tls-cert` and its two companions: to
     /// clients with a certificate that names a Gateway. Without: in cleartext, on loopback only, without secrets, to clients that bring the
     /// token of a Gateway or workload: the file `token` of its folder (`authorization: Bearer TOKEN`)
@@ -99,6 +103,17 @@ pub(crate) struct RunArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+}
+
+impl RunArgs {
+    /// Computes how many Envoys may run here: half of the memory is theirs, at some 60 MB for each.
+    pub(crate) fn most_proxies(&self) -> usize {
+        let usual = || {
+            let most = usize::try_from(self.xds_bounds.memory() >> 27).unwrap_or(usize::MAX);
+            most.clamp(infra::host::FEWEST_PROXIES, 1024)
+        };
+        self.max_proxies.map_or_else(usual, |count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
 }
 
 /// What concerns a Kubernetes cluster.

@@ -16,6 +16,15 @@ pub enum Error {
         /// The system's words.
         reason: io::Error,
     },
+    /// There are as many proxies as there may be.
+    #[error(
+        "this machine has as many proxies as it may have, {most}; remove a Gateway, merge Gateways into one with several listeners, or allow \
+         more with --max-proxies"
+    )]
+    Crowded {
+        /// Their number.
+        most: usize,
+    },
     /// Another process works in this state folder.
     #[error(
         "another chancery ({}) uses the state folder {}; end it, or choose another folder with --state-dir",

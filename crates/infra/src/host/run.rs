@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ir::{FleetName, Infra};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::port::{Claim, Datagrams};
@@ -53,7 +53,8 @@ pub async fn run(
     facts: mpsc::Sender<HostFact>,
     mut ending: watch::Receiver<Ending>,
 ) -> Result<(), Error> {
-    let shared = Arc::new(Shared { options, facts });
+    let places = Arc::new(Semaphore::new(options.most.min(Semaphore::MAX_PERMITS)));
+    let shared = Arc::new(Shared { options, facts, places });
     let mut fleets = Fleets {
         shared,
         wanted: None,

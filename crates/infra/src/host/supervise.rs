@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ir::{FleetName, Infra};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -35,6 +35,8 @@ const LOOK_SLOWEST: Duration = Duration::from_secs(2);
 pub(crate) struct Shared {
     pub(crate) options: HostOptions,
     pub(crate) facts: mpsc::Sender<HostFact>,
+    /// A permit for each proxy that there may be.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 /// Keeps the proxy of a fleet as ordered, until it shall go or Chancery ends.
@@ -53,6 +55,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         drains: JoinSet::new(),
         leaving: BTreeSet::new(),
         closing: Vec::new(),
+        place: None,
     };
     if !supervisor.prepare().await {
         supervisor.tell_gone().await;
@@ -86,6 +89,8 @@ struct Supervisor {
     leaving: BTreeSet<u32>,
     /// Told, or closed, when such an Envoy listens no more.
     closing: Vec<oneshot::Receiver<()>>,
+    /// Its place among the proxies of the machine, which it keeps over restarts of Envoy.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Supervisor {
@@ -135,6 +140,7 @@ impl Supervisor {
     async fn serve(&mut self, infra: Arc<Infra>, certain: bool) -> Result<(), Error> {
         let envoy = self.shared.options.envoy.find().await?;
         let mut launch = self.launch(&infra, &envoy);
+        self.take_place();
         let process = match self.running()? {
             Some(found) if !certain => {
                 tracing::info!(gateway = self.fleet.as_str(), pid = found.pid, "watches the envoy that was running");
@@ -168,6 +174,28 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Takes a place if there is one. An Envoy that runs is kept without: the bound ends none.
+    fn take_place(&mut self) {
+        if self.place.is_none() {
+            self.place = Arc::clone(&self.shared.places).try_acquire_owned().ok();
+        }
+    }
+
+    /// Says that there is no place, and waits for one in turn. False: the order has become another.
+    async fn wait_for_place(&mut self) -> bool {
+        let problem = Error::Crowded { most: self.shared.options.most }.to_string();
+        tracing::warn!(gateway = self.fleet.as_str(), problem, "the proxy waits");
+        self.state = EnvoyState { problem: Some(problem.into()), ..EnvoyState::default() };
+        self.tell().await;
+        tokio::select! {
+            place = Arc::clone(&self.shared.places).acquire_owned() => self.place = place.ok(),
+            changed = self.orders.changed() => if changed.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        self.place.is_some()
+    }
+
     /// Returns true if an Envoy that runs can be kept: it is the one that would be started.
     fn is_same(&self, found: &Process, launch: &Launch) -> bool {
         match &found.identity {
@@ -178,6 +206,9 @@ impl Supervisor {
 
     /// Starts the proxy when its forerunners listen no more; `None` if the order has become another until then.
     async fn start(&mut self, launch: &Launch) -> Result<Option<Process>, Error> {
+        if self.place.is_none() && !self.wait_for_place().await {
+            return Ok(None);
+        }
         while let Some(closed) = self.closing.last_mut() {
             tokio::select! {
                 biased;

@@ -90,3 +90,20 @@ async fn a_state_folder_deep_in_the_tree_still_gets_sockets_that_can_be_bound() 
     assert_eq!(mode & 0o777, 0o700);
     stage.end(Ending::Drain).await;
 }
+
+#[tokio::test]
+async fn a_proxy_beyond_the_bound_waits_until_another_one_is_gone() {
+    let mut stage = Stage::with(|options| options.most = 1);
+    let (one, two) = (free_port(), free_port());
+    let (first, second) = (gateway("second-by-name", &[one]), gateway("a-newcomer", &[two]));
+    stage.want_only(&first);
+    stage.facts_of(&first, |facts| facts.ready).await;
+    stage.want(&[first.clone(), second.clone()]);
+    let problem = stage.facts_of(&second, |facts| facts.problem.is_some()).await.problem.unwrap();
+    assert!(problem.contains("--max-proxies") && problem.contains(" 1;"), "{problem}");
+    assert!(request(one).await.unwrap().ends_with("default/second-by-name"));
+    stage.want_only(&second);
+    stage.facts_of(&second, |facts| facts.ready).await;
+    assert!(request(two).await.unwrap().ends_with("default/a-newcomer"));
+    stage.end(Ending::Drain).await;
+}
