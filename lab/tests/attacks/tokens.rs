@@ -197,3 +197,54 @@ spec:
   terminationGracePeriodSeconds: 0
   containers: [{name: main, image: lab/machine, command: [sleep, '600']}]
 ";
+
+/// A Gateway of a namespace that others want to be proxies of.
+const VICTIM: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: g}
+spec:
+  gatewayClassName: chancery
+  listeners: [{name: http, protocol: HTTP, port: 80}]
+";
+
+/// An account and a workload with the labels of the objects of another namespace's Gateway, which finalizers keep there, and a Pod that seems to be of it.
+fn forged(labels: &str) -> String {
+    let held = "finalizers: [attacker.example/held]";
+    let container = "containers: [{name: main, image: lab/machine, command: [sleep, '600']}]";
+    format!(
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: x, {held}, labels: {labels}}}\n---\n\
+         apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: x, {held}, labels: {labels}}}\nspec:\n  replicas: 0\n  selector: {{matchLabels: \
+         {{a: b}}}}\n  template: {{metadata: {{labels: {{a: b}}}}, spec: {{{container}}}}}\n---\n\
+         apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {{name: x-6fc4f874b}}\nspec:\n  replicas: 1\n  selector: {{matchLabels: {{c: d}}}}\n  \
+         template:\n    metadata: {{labels: {labels}}}\n    spec: {{serviceAccountName: x, terminationGracePeriodSeconds: 0, {container}}}\n"
+    )
+}
+
+#[test]
+fn labels_make_no_pod_of_another_namespace_a_proxy() {
+    let lab = served();
+    let victim = Namespace::make_in(Arc::clone(&lab), "victim");
+    let attacker = Namespace::make_in(Arc::clone(&lab), "attacker");
+    let system = Namespace { lab: Arc::clone(&lab), name: SYSTEM };
+    let address =
+        system.run(&["get", "service", "chancery", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}"]);
+    victim.apply(VICTIM);
+    victim.until("a Gateway that serves", "gateway/g", |gateway| {
+        gateway["status"].to_string().contains("have acknowledged").then_some(())
+    });
+    let made = victim.get("deployments").unwrap();
+    let mut labels = made["items"][0]["metadata"]["labels"].clone();
+    labels["c"] = "d".into();
+    attacker.apply(&forged(&labels.to_string()));
+    let pod = attacker.until("the Pod", "pods", |pods| Some(pods["items"][0]["metadata"]["name"].as_str()?.to_owned()));
+    attacker.until_ready(&pod);
+    let bound = ["--bound-object-kind=Pod", &format!("--bound-object-name={pod}"), "--audience=chancery"];
+    let token = attacker.run(&[&["create", "token", "x"], &bound[..]].concat());
+    let thief = Thief::request(&lab, &address, token.trim(), "forged", &request("victim/g", LISTENERS));
+    thief.until_answered("grpc-status: 7");
+    assert_eq!(thief.received(), "");
+    for object in ["deployment/x", "serviceaccount/x"] {
+        attacker.run(&["patch", object, "--type=merge", "--patch", "{\"metadata\": {\"finalizers\": null}}"]);
+    }
+}

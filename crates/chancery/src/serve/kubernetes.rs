@@ -23,6 +23,7 @@ use api::DurationText;
 use api::envoy_gateway::{DeployType, EnvoyGatewaySpec, KubernetesProvider, LeaderElection, Watch, WatchType};
 use infra::kubernetes as pods_of;
 use infra::kubernetes::{POD_LABELS, ProxyObjects};
+use ir::infra::kubernetes::Place;
 use provider::kubernetes::classes::ClassesOptions;
 use provider::kubernetes::leader::{self, LeaderOptions, Terms};
 use provider::kubernetes::presence::{self, Presence, PresenceTiming};
@@ -197,7 +198,9 @@ impl Cluster {
         (limits, made): (xds::Limits, watch::Receiver<Arc<ProxyObjects>>),
     ) -> xds::Gate {
         let presence = Presence::new(&POD_LABELS);
-        let accounts = Accounts::new(&around.last_good, &self.namespace, presence.clone(), made);
+        let is_here = self.provider.deploy.deploy_type == DeployType::ControllerNamespace;
+        let place = if is_here { Place::Controller } else { Place::Gateway };
+        let accounts = Accounts::new(&around.last_good, (&self.namespace, place), presence.clone(), made);
         let reviews = Reviews {
             client: self.client.clone(),
             reviewer: TokenReviewer::new(self.client.clone(), AUDIENCE.into()),

@@ -58,7 +58,8 @@ impl ProxyObjects {
         self.owner(ObjectKind::ServiceAccount, &account.namespace, &account.name).is_some()
     }
 
-    /// Judges whether a Pod with this account and controller is a proxy of a Gateway.
+    /// Judges whether a Pod with this account and controller is a proxy of a Gateway. Labels of an object are its author's words: the caller
+    /// asks only of Pods in a namespace in which objects of that Gateway are made.
     ///
     /// # Errors
     /// Its account or its workload was not made for that Gateway.
@@ -88,8 +89,9 @@ impl ProxyObjects {
         let mut changed = std::mem::replace(&mut self.is_listed, is_listed) != is_listed;
         for Change { id, .. } in changes.iter().filter(|change| is_proof(change.id.kind)) {
             let before = match world.get(id) {
-                Some(seen) => self.objects.insert(id.clone(), seen.owner.clone()),
-                None => self.objects.remove(id),
+                // One that is on its way out proves nothing: its author may hold it there.
+                Some(seen) if !seen.deleting => self.objects.insert(id.clone(), seen.owner.clone()),
+                _ => self.objects.remove(id),
             };
             changed |= before.as_ref() != self.objects.get(id);
         }

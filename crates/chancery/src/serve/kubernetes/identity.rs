@@ -10,6 +10,7 @@ use api::Timestamp;
 use infra::kubernetes::{Owner, ProxyObjects, usual_service_accounts, workload};
 use ir::FleetName;
 use ir::infra::ObjectName;
+use ir::infra::kubernetes::Place;
 use provider::kubernetes::presence::{PodFacts, PodId, Presence};
 use provider::kubernetes::{Bearer, Client, ReviewError, TokenRechecks, TokenReviewer};
 use tokio::sync::watch;
@@ -39,22 +40,37 @@ pub(super) struct Accounts {
 
 #[derive(Default)]
 struct Known {
-    gateways: BTreeMap<Owner, (ObjectName, Arc<str>)>,
+    gateways: BTreeMap<Owner, Gateway>,
     /// Until it is known which Gateways there are, those workloads that were served before; then none: a Pod of no Gateway is a workload.
     workloads: Option<BTreeSet<Arc<str>>>,
 }
 
+/// A Gateway with proxies in the cluster.
+struct Gateway {
+    name: ObjectName,
+    fleet: Arc<str>,
+    place: Place,
+}
+
+impl Gateway {
+    /// Returns true if Chancery makes proxies of this Gateway in a namespace. Those in the controller's own stay proxies while the
+    /// place changes.
+    fn has_proxies_in(&self, namespace: &str, controller: &str) -> bool {
+        namespace == controller || (self.place == Place::Gateway && *namespace == *self.name.namespace)
+    }
+}
+
 impl Known {
-    fn add(&mut self, gateway: ObjectName, fleet: &Arc<str>) {
-        self.gateways.insert(Owner::of(&gateway), (gateway, Arc::clone(fleet)));
+    fn add(&mut self, name: ObjectName, fleet: &Arc<str>, place: Place) {
+        self.gateways.insert(Owner::of(&name), Gateway { name, fleet: Arc::clone(fleet), place });
     }
 }
 
 impl Accounts {
-    /// Until it is known which Gateways there are, those of `last_good` are there.
+    /// Until it is known which Gateways there are, those of `last_good` are there, with proxies at `place`.
     pub(super) fn new(
         last_good: &BTreeSet<Arc<str>>,
-        namespace: &Arc<str>,
+        (namespace, place): (&Arc<str>, Place),
         presence: Presence,
         made: watch::Receiver<Arc<ProxyObjects>>,
     ) -> Self {
@@ -63,7 +79,7 @@ impl Accounts {
         let mut known = Known { gateways: BTreeMap::new(), workloads: Some(workloads) };
         for fleet in fleets {
             let Some((own, name)) = fleet.split_once('/') else { continue };
-            known.add(ObjectName { namespace: own.into(), name: name.into() }, &fleet);
+            known.add(ObjectName { namespace: own.into(), name: name.into() }, &fleet, place);
         }
         Self { known: watch::Sender::new(Arc::new(known)), namespace: Arc::clone(namespace), presence, made }
     }
@@ -73,8 +89,8 @@ impl Accounts {
         while infra.changed().await.is_ok() {
             let mut known = Known::default();
             for (fleet, infra) in infra.borrow_and_update().iter() {
-                if infra.kubernetes.is_some() {
-                    known.add(infra.gateway.clone(), &fleet.0);
+                if let Some(kubernetes) = &infra.kubernetes {
+                    known.add(infra.gateway.clone(), &fleet.0, kubernetes.place);
                 }
             }
             self.known.send_replace(Arc::new(known));
@@ -128,31 +144,33 @@ impl Accounts {
         account: &ObjectName,
         (known, made): (&Known, &ProxyObjects),
     ) -> Fleets {
-        let Some((gateway, fleet)) = known.gateways.get(owner) else {
+        let Some(gateway) = known.gateways.get(owner) else {
             return Fleets::Nobody(
                 format!("its Pod has the labels of Gateway {owner}, which is not one of Chancery's").into(),
             );
         };
         let refused =
             |why: &str| Fleets::Nobody(format!("its Pod has the labels of Gateway {owner}, but {why}").into());
+        if !gateway.has_proxies_in(&account.namespace, &self.namespace) {
+            return refused("is in a namespace in which Chancery makes no proxies of this Gateway");
+        }
         if made.is_listed() {
             return match made.check(owner, account, facts.controller.as_ref()) {
-                Ok(()) => Fleets::These(vec![Arc::clone(fleet)]),
+                Ok(()) => Fleets::These(vec![Arc::clone(&gateway.fleet)]),
                 Err(why) => refused(&why.to_string()),
             };
         }
-        let usual = usual_service_accounts(gateway, &self.namespace);
+        let usual = usual_service_accounts(&gateway.name, &self.namespace);
         let name = workload(facts.controller.as_ref()).map(|(_, name)| name);
         if usual.contains(account) && name == Some(&*account.name) {
-            return Fleets::These(vec![Arc::clone(fleet)]);
+            return Fleets::These(vec![Arc::clone(&gateway.fleet)]);
         }
         refused("it is not known yet which accounts and workloads Chancery made")
     }
 
     /// Returns true if proxies of a Gateway can have this account.
     fn is_of_proxies(&self, account: &ObjectName, known: &Known, made: &ProxyObjects) -> bool {
-        let usual =
-            |(gateway, _): &(ObjectName, Arc<str>)| usual_service_accounts(gateway, &self.namespace).contains(account);
+        let usual = |gateway: &Gateway| usual_service_accounts(&gateway.name, &self.namespace).contains(account);
         made.has_account(account) || (!made.is_listed() && known.gateways.values().any(usual))
     }
 }

@@ -1,18 +1,18 @@
 //! Pods that are proxies of a Gateway, and those that are not.
 
 use infra::kubernetes::{ObjectKind, POD_LABELS};
-use ir::infra::kubernetes::{KubernetesInfra, Place};
+use ir::infra::kubernetes::KubernetesInfra;
 use ir::{FleetName, Infra};
 
 use super::*;
 
 /// A Gateway of the namespace `shop` with proxies in the cluster.
-fn infra(gateway: &str) -> (FleetName, Arc<Infra>) {
+fn infra(gateway: &str, place: Place) -> (FleetName, Arc<Infra>) {
     let fleet = FleetName(format!("shop/{gateway}").into());
     let kubernetes = KubernetesInfra {
         class: "chancery".into(),
         uid: None,
-        place: Place::Gateway,
+        place,
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         mapped_ports: Vec::new(),
@@ -57,14 +57,18 @@ impl World {
         let (infra, on_infra) = watch::channel(Arc::default());
         let presence = Presence::new(&POD_LABELS);
         let last_good = last_good.iter().map(|fleet| Arc::from(*fleet)).collect();
-        let accounts = Accounts::new(&last_good, &"system".into(), presence.clone(), on_made);
+        let accounts = Accounts::new(&last_good, (&"system".into(), Place::Gateway), presence.clone(), on_made);
         tokio::spawn(accounts.clone().follow(on_infra));
         Self { accounts, infra, made, presence, handles: Vec::new() }
     }
 
     async fn know(&self, gateways: &[&str]) {
+        self.know_at(Place::Gateway, gateways).await;
+    }
+
+    async fn know_at(&self, place: Place, gateways: &[&str]) {
         let mut known = self.accounts.known.subscribe();
-        self.infra.send_replace(Arc::new(gateways.iter().map(|gateway| infra(gateway)).collect()));
+        self.infra.send_replace(Arc::new(gateways.iter().map(|gateway| infra(gateway, place)).collect()));
         known.changed().await.unwrap();
     }
 
@@ -176,6 +180,30 @@ async fn proxies_in_the_controllers_namespace_are_served() {
     };
     assert_eq!(of("system"), Fleets::These(vec!["shop/own".into()]));
     assert!(matches!(of("shop"), Fleets::Nobody(_)), "an account of another namespace is another account");
+}
+
+#[tokio::test]
+async fn labels_make_no_proxy_where_chancery_makes_none() {
+    let mut world = World::new(&["shop/g"]);
+    world.show("p", Some("g"), ("ReplicaSet", "x-6fc4f874b"));
+    let of = |world: &World, namespace: &str| {
+        let fleets = world.accounts.fleets(&format!("system:serviceaccount:{namespace}:x/p/uid-p"));
+        if let Fleets::Nobody(why) = &fleets {
+            assert!(why.contains("namespace in which Chancery makes no proxies"), "{why}");
+        }
+        matches!(fleets, Fleets::These(_))
+    };
+    // Anyone may write these labels onto objects of an own namespace.
+    let made = |namespace| [(ACCOUNTS, namespace, "x", "g"), (ObjectKind::Deployment, namespace, "x", "g")];
+    world.make(&[made("bank"), made("shop"), made("system")].concat());
+    for known in [None, Some(Place::Gateway), Some(Place::Controller)] {
+        if let Some(place) = known {
+            world.know_at(place, &["g"]).await;
+        }
+        assert!(!of(&world, "bank"), "{known:?}");
+        assert_eq!(of(&world, "shop"), known != Some(Place::Controller), "{known:?}");
+        assert!(of(&world, "system"), "{known:?}");
+    }
 }
 
 #[tokio::test]
