@@ -56,7 +56,7 @@ fn an_envoy_proxy_gets_no_field_and_no_account_that_is_not_listed() {
 
     let pod = until_made(&namespace, "evil")["spec"]["template"]["spec"].clone();
     let made = pod.to_string();
-    for word in ["admin", "theirs", "stolen", "steal", "hostNetwork"] {
+    for word in ["\"serviceAccountName\":\"admin\"", "theirs", "stolen", "steal", "hostNetwork"] {
         assert!(!made.contains(word), "{word}: {made}");
     }
     let pods = namespace.run(&["get", "pods", "--output=json"]);
