@@ -49,7 +49,7 @@ impl World {
         self.running.write("evil.yaml", &documents(objects.iter().map(String::as_str))).unwrap();
         let words = wait::until(&format!("a refusal of {endpoint}"), || {
             let all = self.running.status(&["problems"]).ok()?;
-            all.lines().find(|line| line.contains(&name)).map(str::to_owned)
+            all.lines().find(|line| line.contains(&format!("Backend default/{name}"))).map(str::to_owned)
         });
         let words = words.unwrap();
         let answer = || get(self.port, "x.example", "/evil").ok().filter(|answer| answer.status == 500);
