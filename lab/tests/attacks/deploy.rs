@@ -141,5 +141,14 @@ fn backends_reach_no_replica_and_no_socket_of_a_proxy() {
     // Another replica leads, and says the same; addresses of replicas are others now.
     system.run(&["delete", "pod", "--selector=app.kubernetes.io/name=chancery", "--wait=true"]);
     system.run(&["rollout", "status", "deployment/chancery", "--timeout=2m"]);
-    names.iter().skip(replicas.len()).for_each(|name| accepted(name, "False"));
+    let again: Vec<String> = names.iter().map(|name| format!("{name}-again")).collect();
+    namespace.apply(
+        &again
+            .iter()
+            .zip(&closed)
+            .skip(replicas.len())
+            .map(|(name, endpoint)| backend(name, endpoint))
+            .collect::<String>(),
+    );
+    again.iter().skip(replicas.len()).for_each(|name| accepted(name, "False"));
 }

@@ -17,7 +17,7 @@ const IN_A_CLUSTER: &str = "lab/tests/attacks";
 /// The name in the sentence that says how tests are named.
 const PATTERN: &str = "file::test";
 
-/// Names in SECURITY.md that no test or module of tests has.
+/// Names in SECURITY.md that no test has.
 pub(super) fn breaches(root: &Path, sources: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(root.join("SECURITY.md")).context("reading SECURITY.md")?;
     let files: Vec<TestFile> =
@@ -41,13 +41,13 @@ impl TestFile {
         Ok((!tests.is_empty()).then_some(Self { path, tests }))
     }
 
-    /// True if the file shows it: `module::test`, or a test or module of that name.
+    /// True if the file shows it: `module::test`, or a test of that name.
     fn shows(&self, folder: &str, name: &str) -> bool {
         let Ok(below) = self.path.strip_prefix(folder) else { return false };
-        let within = |module: &str| below.with_extension("").iter().any(|part| part == module);
+        let is_in = |module: &str| below.with_extension("").iter().any(|part| part == module);
         match name.split_once("::") {
-            Some((module, test)) => within(module) && self.tests.contains(test),
-            None => within(name) || self.tests.contains(name),
+            Some((module, test)) => is_in(module) && self.tests.contains(test),
+            None => self.tests.contains(name),
         }
     }
 }
@@ -82,7 +82,7 @@ fn missing(text: &str, files: &[TestFile]) -> Vec<String> {
             && !files.iter().any(|file| file.shows(&folder, part))
         {
             breaches.push(format!(
-                "SECURITY.md:{line}: no test or module of tests below {folder} is named `{part}`: write it, or name the one that shows the promise"
+                "SECURITY.md:{line}: no test below {folder} is named `{part}`: write it, or name the one that shows the promise"
             ));
         }
         line += part.matches('\n').count();
