@@ -155,6 +155,14 @@ impl Running {
         Ok(kibibytes << 10)
     }
 
+    /// Waits until `chancery status problems` has these words.
+    ///
+    /// # Errors
+    /// If they do not come in time.
+    pub fn until_problem(&self, words: &str) -> anyhow::Result<()> {
+        wait::until(words, || self.status(&["problems"]).ok()?.contains(words).then_some(()))
+    }
+
     /// Ends Chancery with -9; its Envoys go on.
     ///
     /// # Errors

@@ -62,10 +62,6 @@ fn offline(verb: &str, conf: &Path, options: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn until_problem(running: &Running, words: &str) {
-    wait::until(words, || running.status(&["problems"]).unwrap().contains(words).then_some(())).unwrap();
-}
-
 #[test]
 fn a_link_out_of_the_folder_shows_nothing_of_what_it_leads_to() {
     let (running, port) = running(&[]);
@@ -78,7 +74,7 @@ fn a_link_out_of_the_folder_shows_nothing_of_what_it_leads_to() {
     symlink("/proc/self/environ", running.conf().join("environ.yaml")).unwrap();
     symlink("/proc/self/cmdline", running.conf().join("cmdline.yaml")).unwrap();
     for name in ["0.yaml", "5.yaml", "folder", "environ.yaml"] {
-        until_problem(&running, &format!("{name}:1:1"));
+        running.until_problem(&format!("{name}:1:1")).unwrap();
     }
     let all = shown(&running, port)
         + &offline("validate", &running.conf(), &["--notes"])
@@ -97,7 +93,7 @@ fn with_links_followed_the_text_of_what_is_no_object_is_not_shown() {
     }
     symlink("/proc/self/environ", running.conf().join("environ.yaml")).unwrap();
     for name in ["0.yaml", "4.yaml", "environ.yaml"] {
-        until_problem(&running, name);
+        running.until_problem(name).unwrap();
     }
     let all = shown(&running, port) + &offline("validate", &running.conf(), &["--notes", "--follow-links"]);
     assert!(!all.contains(HIDDEN), "{all}");
@@ -139,10 +135,10 @@ fn pipes_sockets_and_devices_hold_up_no_other_file() {
     symlink("/dev/zero", conf.join("zero.yaml")).unwrap();
     symlink("/dev/stdin", conf.join("stdin.yaml")).unwrap();
     for words in ["a pipe", "a socket", "zero.yaml", "stdin.yaml"] {
-        until_problem(&running, words);
+        running.until_problem(words).unwrap();
     }
     running.write("later.yaml", "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: LATER\n").unwrap();
-    until_problem(&running, "later.yaml");
+    running.until_problem("later.yaml").unwrap();
     let shown_offline = offline("validate", &conf, &[]);
     assert!(shown_offline.contains("a pipe") && shown_offline.contains("a socket"), "{shown_offline}");
     for path in ["/proc/self", "/proc/self/environ", "/dev/zero", "/sys"] {
@@ -170,7 +166,7 @@ fn mounted_config_maps_are_read_without_following_links_elsewhere() {
     let (running, _) = running(&["--dir", &root]);
     for version in 1..5 {
         // A wrong name is a problem: that is how its version is seen.
-        until_problem(&running, &format!("V{version}"));
+        running.until_problem(&format!("V{version}")).unwrap();
         swap(version + 1);
     }
     assert!(!running.status(&["problems"]).unwrap().contains("--follow-links"));
@@ -192,9 +188,9 @@ fn costly_files_neither_hold_up_others_nor_take_much_memory() {
     for version in 0..5 {
         running.write("costly.yaml", &format!("{text}# {version}\n")).unwrap();
         running.write("other.yaml", &namespace(&format!("OTHER{version}"))).unwrap();
-        until_problem(&running, &format!("OTHER{version}"));
+        running.until_problem(&format!("OTHER{version}")).unwrap();
     }
-    until_problem(&running, "more than 1000 fields of this object are not in the API");
+    running.until_problem("more than 1000 fields of this object are not in the API").unwrap();
     let took = peak(&running) - before;
     assert!(took <= (32 << 20) + 8 * text.len(), "{took} bytes for a file of {}", text.len());
 }

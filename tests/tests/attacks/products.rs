@@ -69,17 +69,6 @@ fn flood(name: &str, sets: usize, (rules, matches): (usize, usize)) -> String {
     text
 }
 
-/// Memory of Chancery in bytes: what it has now, or has had at most.
-fn memory(running: &Running, what: &str) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid().unwrap())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
-    line.trim_start_matches(':').split_whitespace().next().unwrap().parse::<usize>().unwrap() * 1024
-}
-
-fn until_problem(running: &Running, words: &str) {
-    wait::until(words, || running.status(&["problems"]).unwrap().contains(words).then_some(())).unwrap();
-}
-
 /// Waits until the Gateway answers a path of the tenant's host with this status.
 fn until_answer(port: u16, path: &str, status: u16) {
     let asked = || get(port, "h0.s0.example", path).ok().filter(|answer| answer.status == status).map(|_| ());
@@ -95,7 +84,7 @@ fn routes_whose_product_is_large_take_bounded_memory_and_nothing_from_others() {
     running.write("sets.yaml", &sets(port)).unwrap();
     running.start().unwrap();
     until_answer(port, "/", 404);
-    let before = memory(&running, "VmRSS");
+    let before = running.memory("VmRSS").unwrap();
     let prober = Prober::default();
     thread::scope(|scope| {
         let over = prober.until_dropped();
@@ -104,8 +93,8 @@ fn routes_whose_product_is_large_take_bounded_memory_and_nothing_from_others() {
         let written = attack(&running, port);
         prober.more(20).unwrap();
         // An entry counts as 512 bytes, and there are those of before an edit and those of after it; a file may take 32 MiB and eight times its size.
-        let bound = before + 2 * BUDGET * 512 + (32 << 20) + 8 * written;
-        let most = memory(&running, "VmHWM");
+        let bound = before + u64::try_from(2 * BUDGET * 512 + (32 << 20) + 8 * written).unwrap();
+        let most = running.memory("VmHWM").unwrap();
         assert!(most <= bound, "{most} bytes of {bound}, {before} before");
         drop(over);
     });
@@ -118,14 +107,14 @@ fn attack(running: &Running, port: u16) -> usize {
     let (rules, matches) = MATCHES;
     let huge: String = (0..2).map(|at| flood(&format!("huge{at}"), SETS, MATCHES)).collect();
     running.write("huge.yaml", &huge).unwrap();
-    until_problem(running, &format!("makes {} route entries", SETS * LISTENERS * rules * matches));
-    until_problem(running, &format!("one route may make {ROUTE}"));
+    running.until_problem(&format!("makes {} route entries", SETS * LISTENERS * rules * matches)).unwrap();
+    running.until_problem(&format!("one route may make {ROUTE}")).unwrap();
     // Each is as large as one may be, and four of them are as many as there may be.
     let text: String = (0..8).map(|at| flood(&format!("large{at}"), 1, (8, 8))).collect();
     assert_eq!(LISTENERS * 8 * 8, ROUTE);
     running.write("large.yaml", &text).unwrap();
     let late = format!("fewer of the {BUDGET} that those of namespace flood");
-    until_problem(running, &late);
+    running.until_problem(&late).unwrap();
     let problems = running.status(&["problems"]).unwrap();
     assert_eq!(problems.matches(&late).count(), 4, "{problems}");
     assert!(running.status(&["-o", "json"]).unwrap().contains("TooManyRouteEntries"));
