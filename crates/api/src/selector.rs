@@ -8,7 +8,7 @@ use crate::meta::Labels;
 use crate::open::open_enum;
 
 /// `metav1.LabelSelector`. An empty one selects everything; the absence of a selector selects nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must have exactly these values.
@@ -18,7 +18,7 @@ pub struct LabelSelector {
 }
 
 /// One condition on one label.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelRequirement {
     /// Name of the label.

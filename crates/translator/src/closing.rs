@@ -9,11 +9,15 @@ use std::sync::Arc;
 use api::policy_attachment::{PolicyTargetSelector, PolicyTargetsFrom};
 use api::reference::PolicyTargetRef;
 use api::reference_grant::GrantFrom;
-use api::{Fault, FieldPath, Kind, LabelSelector, Labels, ObjectKey, PolicyAttachment, ReferenceGrant, Resource};
+use api::{Fault, FieldPath, Kind, LabelSelector, ObjectKey, PolicyAttachment, ReferenceGrant, Resource};
 
 use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Namespaces;
 use crate::reference::unfit;
+
+pub(crate) use self::pattern::{Anchor, Pattern, PatternPolicies, Selecting};
+
+mod pattern;
 
 /// A policy with what of it is not built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,44 +68,10 @@ pub(crate) fn listed(texts: impl ExactSizeIterator<Item = String>) -> String {
     if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-/// Objects that a policy selects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Selecting {
-    pub(crate) anchor: Anchor,
-    /// The only name that is selected, if not every one.
-    name: Option<Arc<str>>,
-    labels: LabelSelector,
-    pub(crate) namespaces: Namespaces,
-    pub(crate) words: Arc<str>,
-}
-
-impl Selecting {
-    /// True if an object of this name and these labels is selected.
-    pub(crate) fn selects(&self, name: &str, labels: &Labels) -> bool {
-        self.name.as_deref().is_none_or(|own| own == name) && self.labels.matches(labels)
-    }
-}
-
-/// The key by which a selector is found from an object that it may select.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Anchor {
-    /// That of the policy.
-    namespace: Arc<str>,
-    kind: Kind,
-    /// A label that the object has to have; none: it need not have any.
-    label: Option<(Arc<str>, Arc<str>)>,
-}
-
-impl Anchor {
-    /// Returns the keys by which policies of a namespace find an object with these labels.
-    pub(crate) fn of<'a>(
-        namespace: &'a Arc<str>,
-        kind: Kind,
-        labels: &'a Labels,
-    ) -> impl Iterator<Item = Self> + use<'a> {
-        let labels = labels.iter().map(|(name, value)| Some((Arc::from(name), Arc::from(value))));
-        std::iter::once(None).chain(labels).map(move |label| Self { namespace: namespace.clone(), kind, label })
-    }
+/// Lists the first of more than that.
+fn first_of(texts: impl Iterator<Item = String>) -> String {
+    let named = texts.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    format!("{named} and more")
 }
 
 /// Returns true if a `ReferenceGrant` is for policies that can close their targets.
@@ -175,10 +145,10 @@ pub(crate) fn read(policy: &Resource<PolicyAttachment>) -> Attached {
     });
     let targets = targets.map(|target| if lacks { target.likely() } else { target });
     let words: Arc<str> = lack.as_ref().map(Lack::words).unwrap_or_default().into();
-    let selectors = spec.target_selectors.iter().map(|selector| selecting(namespace, selector, &words));
+    let selectors = spec.target_selectors.iter().map(|selector| selecting(&policy.meta.key, selector, &words));
     let ignored = spec.ignored.iter().map(|fault| Arc::from(&*fault.path));
     let uncertain: BTreeSet<Uncertain> = if lacks { uncertain(spec) } else { BTreeSet::new() };
-    let wide = uncertain.iter().flat_map(|one| one.selecting(namespace, &words));
+    let wide = uncertain.iter().flat_map(|one| one.selecting(&policy.meta.key, &words));
     let selected = spec.target_selectors.iter().filter(|_| lacks).filter_map(|one| Kind::of_policy_target(&one.kind));
     let selected: BTreeSet<Kind> = selected.collect();
     let selected = selected.into_iter().map(|kind| format!("each {kind} that it selects"));
@@ -224,12 +194,11 @@ fn uncertain(spec: &PolicyAttachment) -> BTreeSet<Uncertain> {
 }
 
 impl Uncertain {
-    fn selecting(&self, own: &str, words: &Arc<str>) -> impl Iterator<Item = Arc<Selecting>> {
+    fn selecting(&self, policy: &ObjectKey, words: &Arc<str>) -> impl Iterator<Item = Arc<Selecting>> {
         let kinds = closable().filter(|kind| self.kind.is_none_or(|own| own == *kind));
         kinds.map(|kind| {
-            let anchor = Anchor { namespace: own.into(), kind, label: None };
-            let (name, labels, namespaces) = (self.name.clone(), LabelSelector::default(), Namespaces::Same);
-            Arc::new(Selecting { anchor, name, labels, namespaces, words: words.clone() })
+            let pattern = Pattern::of_name(policy, kind, self.name.as_ref());
+            Arc::new(Selecting { pattern: Arc::new(pattern), words: words.clone() })
         })
     }
 
@@ -288,7 +257,7 @@ impl Target {
     }
 }
 
-fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Result<Arc<Selecting>, String> {
+fn selecting(policy: &ObjectKey, selector: &PolicyTargetSelector, words: &Arc<str>) -> Result<Arc<Selecting>, String> {
     let kind = Kind::of_policy_target(&selector.kind).ok_or_else(|| no_target(&selector.group, &selector.kind))?;
     // What cannot be read of the labels selects all.
     let labels = if selector.labels.defect().is_none() { selector.labels.clone() } else { LabelSelector::default() };
@@ -304,9 +273,8 @@ fn selecting(own: &str, selector: &PolicyTargetSelector, words: &Arc<str>) -> Re
             (PolicyTargetsFrom::Selector | PolicyTargetsFrom::Unknown(_), _) => Namespaces::Same,
         },
     };
-    let label = labels.match_labels.iter().next().map(|(name, value)| (Arc::from(name), Arc::from(value)));
-    let anchor = Anchor { namespace: own.into(), kind, label };
-    Ok(Arc::new(Selecting { anchor, name: None, labels, namespaces, words: words.clone() }))
+    let pattern = Arc::new(Pattern::of_labels(policy, kind, labels, namespaces));
+    Ok(Arc::new(Selecting { pattern, words: words.clone() }))
 }
 
 /// The parts of a Gateway, a `ListenerSet` or a route that policies close.
@@ -318,16 +286,28 @@ pub(crate) struct Closing {
     whole: Option<Arc<str>>,
     /// Listeners or rules by name.
     sections: BTreeMap<Arc<str>, Arc<str>>,
-    /// Policies that select the object, and do not name it.
-    pub(crate) selected_by: Box<[ObjectKey]>,
+    /// Selectors that select the object, as many as are recorded.
+    pub(crate) selected_by: Box<[Arc<Pattern>]>,
+    /// There are more of them, or may be: not all selectors were compared.
+    pub(crate) is_cut: bool,
 }
 
 /// Policies that close an object: those of all of it, and of its sections.
 #[derive(Default)]
 pub(crate) struct Closers {
     by_section: BTreeMap<Option<Arc<str>>, BTreeMap<ObjectKey, Arc<str>>>,
-    selected_by: Vec<ObjectKey>,
+    selected_by: Vec<Arc<Pattern>>,
+    /// More policies select it than those of `by_section`.
+    has_more: bool,
+    /// The namespace of policies whose selectors were not compared, as there were too many.
+    uncompared: Option<Arc<str>>,
+    steps: usize,
 }
+
+/// Largest number of steps in which one object looks for the selectors that select it: a step is a namespace of policies, or a selector compared with
+/// its labels. A comparison takes some 0.1 µs to 1 µs, so 10,000 objects of a namespace cost at most 3 s, however many policies there are. What is left
+/// over closes the object.
+pub(crate) const MOST_STEPS: usize = 256;
 
 impl Closers {
     /// A policy names the object, or a section of it.
@@ -336,26 +316,51 @@ impl Closers {
         self.by_section.entry(section).or_default().insert(claim.policy.clone(), words.clone());
     }
 
-    /// A policy selects the object.
-    pub(crate) fn selected(&mut self, policy: &ObjectKey, words: &Arc<str>) {
-        self.by_section.entry(None).or_default().insert(policy.clone(), words.clone());
-        self.selected_by.push(policy.clone());
+    /// Counts a step towards a selector of a namespace. False: there were all that there may be, and what is left closes the object.
+    pub(crate) fn step(&mut self, namespace: &Arc<str>) -> bool {
+        if self.steps >= MOST_STEPS {
+            self.uncompared = Some(namespace.clone());
+            return false;
+        }
+        self.steps += 1;
+        true
+    }
+
+    /// Policies of one selector select the object. False: more selectors make no difference.
+    pub(crate) fn selected(&mut self, pattern: &Arc<Pattern>, policies: &PatternPolicies) -> bool {
+        if self.selected_by.len() >= MOST_NAMED {
+            self.has_more = true;
+            return false;
+        }
+        let whole = self.by_section.entry(None).or_default();
+        whole.extend(policies.first.iter().cloned());
+        self.has_more |= policies.has_more;
+        self.selected_by.push(pattern.clone());
+        true
     }
 
     /// Combines them; none if there are none. `is_open`: they are allowed to close nothing.
     pub(crate) fn closing(mut self, is_open: bool) -> Option<Closing> {
-        if self.by_section.is_empty() {
+        if self.by_section.is_empty() && self.uncompared.is_none() {
             return None;
         }
-        let words = |policies: BTreeMap<ObjectKey, Arc<str>>| -> Arc<str> {
-            listed(policies.into_iter().map(|(policy, words)| format!("{policy} ({words})"))).into()
+        let words = |policies: BTreeMap<ObjectKey, Arc<str>>, has_more: bool| {
+            let policies = policies.into_iter().map(|(policy, words)| format!("{policy} ({words})"));
+            if has_more { first_of(policies) } else { listed(policies) }
         };
-        let whole = self.by_section.remove(&None).map(words);
+        let is_cut = self.has_more || self.uncompared.is_some();
+        let whole = self.by_section.remove(&None).map(|policies| words(policies, self.has_more));
+        let uncompared = self.uncompared.map(|namespace| {
+            format!(
+                "policies of namespace {namespace} with more selectors than are compared with one object ({MOST_STEPS})"
+            )
+        });
+        let whole: Vec<String> = whole.into_iter().chain(uncompared).collect();
+        let whole = (!whole.is_empty()).then(|| whole.join(", ").into());
+        let sections = self.by_section.into_iter();
         let sections =
-            self.by_section.into_iter().filter_map(|(section, policies)| Some((section?, words(policies)))).collect();
-        self.selected_by.sort_unstable();
-        self.selected_by.dedup();
-        Some(Closing { is_open, whole, sections, selected_by: self.selected_by.into() })
+            sections.filter_map(|(section, policies)| Some((section?, words(policies, false).into()))).collect();
+        Some(Closing { is_open, whole, sections, selected_by: self.selected_by.into(), is_cut })
     }
 }
 

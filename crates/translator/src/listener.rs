@@ -255,7 +255,7 @@ impl ListenerPlan {
 }
 
 /// From which namespaces a listener takes routes, or a Gateway `ListenerSet`s.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Namespaces {
     Same,
     All,

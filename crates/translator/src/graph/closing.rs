@@ -10,12 +10,15 @@ use engine::{Cx, Graph, Index, Table};
 use super::status::Sources;
 use super::{Base, Settings};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
-use crate::closing::{self, Anchor, Attached, Closers, Closing, ClosingClaim, Selecting};
+use crate::closing::{self, Anchor, Attached, Closers, Closing, ClosingClaim, Pattern, PatternPolicies, Selecting};
 use crate::gateway::{self, GatewayPlan};
+use crate::listener::Namespaces;
 use crate::lookup::{GrantIndex, HasGrants, Reader, selects_namespace};
 use crate::reference::{Reference, permit};
 use crate::status::policy::{Reached, Standing};
 use crate::status::unsupported;
+
+mod selected;
 
 /// The closed objects.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +42,11 @@ struct Claims {
     settings: Settings,
     /// Policies that close something, by their namespace.
     own: Index<Arc<str>, ObjectKey, Arc<Attached>>,
-    /// Grants that let policies of other namespaces select, by namespace and kind of what is selected.
-    granted: Index<(Arc<str>, Kind), ObjectKey, Arc<ReferenceGrant>>,
+    /// Other namespaces whose policies may select, by namespace and kind of what is selected.
+    foreign: Table<(Arc<str>, Kind), Arc<[Arc<str>]>>,
     named: Index<ObjectKey, ClosingClaim, Arc<str>>,
-    selectors: Index<Anchor, SelectorKey, Arc<Selecting>>,
+    /// Each selector once, however many policies have it.
+    patterns: Index<Anchor, Arc<Pattern>, Arc<PatternPolicies>>,
 }
 
 impl HasGrants for Claims {
@@ -57,19 +61,11 @@ pub(super) fn closings(g: &mut Graph, base: &Base) -> Closings {
     let own = g.index("closing_policy_by_namespace", policies, |key: &ObjectKey, policy: &Arc<Attached>| {
         policy.lack.is_some().then(|| Arc::<str>::from(key.namespace()))
     });
-    let granted = g.index("policy_grant_by_target", inputs.reference_grants, |_, grant: &Arc<ReferenceGrant>| {
-        closing::granted(grant)
-    });
+    let foreign = foreign(g, policies, inputs.reference_grants);
     let named = g.derive("closing_claim", policies, |_, key, policy| policy.claims(key));
     let named = g.index("closing_claim_by_object", named, |claim: &ClosingClaim, _| [claim.target.object.clone()]);
-    let selectors = g.derive("closing_selector", policies, |_, key: &ObjectKey, policy: &Arc<Attached>| {
-        let row = |(number, selecting): (u32, &Arc<Selecting>)| ((key.clone(), number), selecting.clone());
-        policy.selecting().map(row).collect::<Vec<_>>()
-    });
-    let selectors = g.index("closing_selector_by_anchor", selectors, |_: &SelectorKey, selecting: &Arc<Selecting>| {
-        [selecting.anchor.clone()]
-    });
-    let claims = Claims { grants, namespaces, settings, own, granted, named, selectors };
+    let patterns = patterns(g, policies);
+    let claims = Claims { grants, namespaces, settings, own, foreign, named, patterns };
     let routes =
         g.derive("route_closing", inputs.routes, move |cx, key, route| claims.row(cx, key, &route.meta().labels));
     let gateways =
@@ -81,6 +77,45 @@ pub(super) fn closings(g: &mut Graph, base: &Base) -> Closings {
     Closings { policies, objects: [routes, gateways, sets], routes: by_namespace }
 }
 
+/// Selectors of policies that close, each once, by what finds them.
+fn patterns(
+    g: &mut Graph,
+    policies: Table<ObjectKey, Arc<Attached>>,
+) -> Index<Anchor, Arc<Pattern>, Arc<PatternPolicies>> {
+    let selectors = g.derive("closing_selector", policies, |_, key: &ObjectKey, policy: &Arc<Attached>| {
+        let row = |(number, selecting): (u32, &Arc<Selecting>)| ((key.clone(), number), selecting.clone());
+        policy.selecting().map(row).collect::<Vec<_>>()
+    });
+    let selectors = g.index("closing_selector_by_pattern", selectors, |_: &SelectorKey, selecting: &Arc<Selecting>| {
+        [selecting.pattern.clone()]
+    });
+    let patterns = g.group("closing_pattern", selectors, |_, _, members| {
+        Arc::new(PatternPolicies::of(members.iter().map(|((policy, _), selecting)| (policy, &selecting.words))))
+    });
+    g.index("closing_pattern_by_anchor", patterns, |pattern: &Arc<Pattern>, _| [pattern.anchor.clone()])
+}
+
+/// Namespaces of policies that select in others where a grant there names them. Others cost nothing there, however many policies they have.
+fn foreign(
+    g: &mut Graph,
+    policies: Table<ObjectKey, Arc<Attached>>,
+    grants: Table<ObjectKey, Arc<ReferenceGrant>>,
+) -> Table<(Arc<str>, Kind), Arc<[Arc<str>]>> {
+    let outward = g.index("outward_policy_by_namespace", policies, |key: &ObjectKey, policy: &Arc<Attached>| {
+        let is_outward = policy.selecting().any(|(_, selecting)| selecting.pattern.namespaces != Namespaces::Same);
+        is_outward.then(|| Arc::<str>::from(key.namespace()))
+    });
+    let granted = g.index("policy_grant_by_target", grants, |_, grant: &Arc<ReferenceGrant>| closing::granted(grant));
+    g.derive_group("policy_namespace_by_target", granted, move |cx, of: &(Arc<str>, Kind), grants| {
+        let (own, _) = of;
+        let named = grants.values().flat_map(|grant| grant.spec.from.iter());
+        let named = named.filter(|from| closing::is_policy(from) && *from.namespace != **own);
+        let mut found: BTreeSet<Arc<str>> = named.map(|from| Arc::from(&*from.namespace)).collect();
+        found.retain(|namespace| cx.any(outward, namespace));
+        (!found.is_empty()).then(|| (of.clone(), found.into_iter().collect()))
+    })
+}
+
 impl Claims {
     fn row(self, cx: &mut Cx<'_>, object: &ObjectKey, labels: &Labels) -> Option<(ObjectKey, Arc<Closing>)> {
         let closing = self.closers(cx, object, labels)?.closing(!self.settings.closes_unsupported(cx))?;
@@ -90,16 +125,9 @@ impl Claims {
     /// The policies that close an object; none if there can be none.
     fn closers(self, cx: &mut Cx<'_>, object: &ObjectKey, labels: &Labels) -> Option<Closers> {
         let (kind, own) = (object.kind()?, Arc::<str>::from(object.namespace()));
-        // Only namespaces of policies that a grant names are looked at: others cost nothing here, however many policies they have.
-        let others: BTreeSet<Arc<str>> = cx
-            .members(self.granted, &(own.clone(), kind))
-            .values()
-            .flat_map(|grant| grant.spec.from.iter())
-            .filter(|from| closing::is_policy(from) && *from.namespace != *own)
-            .map(|from| Arc::from(&*from.namespace))
-            .collect();
         let is_own = cx.any(self.own, &own);
-        if !is_own && others.is_empty() {
+        let others = cx.get(self.foreign, &(own.clone(), kind));
+        if !is_own && others.is_none() {
             return None;
         }
         let mut found = Closers::default();
@@ -108,24 +136,48 @@ impl Claims {
                 found.named(claim, words);
             }
         }
-        for namespace in others.iter().chain(is_own.then_some(&own)) {
-            for anchor in Anchor::of(namespace, kind, labels) {
-                for ((policy, _), selecting) in cx.members(self.selectors, &anchor).iter() {
-                    if selecting.selects(object.name(), labels) && self.may_select(cx, policy, selecting, object) {
-                        found.selected(policy, &selecting.words);
-                    }
-                }
+        let others = others.into_iter().flat_map(|others| others.iter());
+        for namespace in is_own.then_some(&own).into_iter().chain(others) {
+            if !self.select(cx, namespace, (object, labels), &mut found) {
+                break;
             }
         }
         Some(found)
     }
 
-    /// True if a policy selects in the namespace of an object, and may: into another namespace it needs a grant there.
-    fn may_select(self, cx: &mut Cx<'_>, policy: &ObjectKey, selecting: &Selecting, object: &ObjectKey) -> bool {
+    /// Adds the policies of a namespace that select an object. False: no more need to be found.
+    fn select(
+        self,
+        cx: &mut Cx<'_>,
+        namespace: &Arc<str>,
+        (object, labels): (&ObjectKey, &Labels),
+        found: &mut Closers,
+    ) -> bool {
+        if !found.step(namespace) {
+            return false;
+        }
+        for anchor in Anchor::of(namespace, object, labels) {
+            for (pattern, policies) in cx.members(self.patterns, &anchor).iter() {
+                if !found.step(namespace) {
+                    return false;
+                }
+                let is_for = pattern.selects(object.name(), labels) && self.may_select(cx, policies, pattern, object);
+                if is_for && !found.selected(pattern, policies) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Returns true if policies select in the namespace of an object, and may: into another namespace they need a grant there.
+    fn may_select(self, cx: &mut Cx<'_>, policies: &PatternPolicies, pattern: &Pattern, object: &ObjectKey) -> bool {
+        // All policies of a pattern are of one kind and one namespace, and a grant is for no less.
+        let Some((policy, _)) = policies.first.first() else { return false };
         let namespace = object.namespace();
         let selects = |selector: &_| selects_namespace(cx, self.namespaces, selector, namespace);
         let is_own = policy.namespace() == namespace;
-        (is_own || selecting.namespaces.admit(policy.namespace(), namespace, selects))
+        (is_own || pattern.namespaces.admit(policy.namespace(), namespace, selects))
             && permit(&mut Reader { cx, tables: self }, policy, Reference::to(object)).is_ok()
     }
 }
@@ -173,57 +225,24 @@ impl Closings {
     }
 }
 
-/// The outcome of policies at each of their targets: named ones in their order, then selected ones.
+/// The outcome of policies at each of their targets: named ones in their order, then the ancestors of selected ones, each once.
 pub(super) fn reached(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<Vec<Reached>>> {
     let sources = *sources;
     let (closings, settings) = (sources.closings, sources.base.settings);
-    let [routes, gateways, sets] = closings.objects;
-    let selected = [
-        selected(g, &sources, ["route_ancestor", "route_ancestor_count", "route_ancestor_by_policy"], routes),
-        selected(g, &sources, ["gateway_ancestor", "gateway_ancestor_count", "gateway_ancestor_by_policy"], gateways),
-        selected(g, &sources, ["set_ancestor", "set_ancestor_count", "set_ancestor_by_policy"], sets),
-    ];
+    let ancestors = selected::ancestors(g, &sources);
     g.map("attached_policy_reach", closings.policies, move |cx, key: &ObjectKey, policy: &Arc<Attached>| {
         let is_open = !settings.closes_unsupported(cx);
         let named = policy.targets.iter().map(|target| named(cx, &sources, (policy, is_open), target));
         let mut found: Vec<Reached> = named.collect();
-        for index in selected {
-            found.extend(cx.keys(index, key).map(|(_, ancestor)| {
-                let target = PolicyTarget { object: ancestor.clone(), section: None };
-                let standing = unsupported::selected(policy, is_open);
-                Reached { target, ancestors: vec![ancestor.clone()], standing }
-            }));
-        }
+        let selected = selected::of_policy(cx, ancestors, key, policy);
+        // The words are the same for all of them.
+        let standing = (!selected.is_empty()).then(|| unsupported::selected(policy, is_open));
+        found.extend(selected.into_iter().zip(standing.iter().cycle()).map(|(ancestor, standing)| {
+            let target = PolicyTarget { object: ancestor.clone(), section: None };
+            Reached { target, ancestors: vec![ancestor], standing: standing.clone() }
+        }));
         Arc::new(found)
     })
-}
-
-/// A policy with an ancestor of what it selects.
-type AncestorKey = (ObjectKey, ObjectKey);
-
-/// The ancestors of a policy's selected targets, by policy: each once, however much is selected.
-fn selected(
-    g: &mut Graph,
-    sources: &Sources,
-    [rows, counts, by_policy]: [&'static str; 3],
-    objects: Table<ObjectKey, Arc<Closing>>,
-) -> Index<ObjectKey, AncestorKey, usize> {
-    let sources = *sources;
-    let rows = g.derive(rows, objects, move |cx, object: &ObjectKey, closing: &Arc<Closing>| {
-        if closing.selected_by.is_empty() {
-            return Vec::new();
-        }
-        let ancestors = place(cx, &sources, object).unwrap_or_default();
-        let row =
-            |(policy, ancestor): (&ObjectKey, &ObjectKey)| ((policy.clone(), ancestor.clone(), object.clone()), ());
-        let pairs =
-            closing.selected_by.iter().flat_map(|policy| ancestors.iter().map(move |ancestor| (policy, ancestor)));
-        pairs.map(row).collect::<Vec<_>>()
-    });
-    let counts = g.tally(counts, rows, |(policy, ancestor, _): &(ObjectKey, ObjectKey, ObjectKey), ()| {
-        [(policy.clone(), ancestor.clone())]
-    });
-    g.index(by_policy, counts, |(policy, _): &AncestorKey, _| [policy.clone()])
 }
 
 /// The ancestors of a target that is ours; none if it is not.

@@ -3,6 +3,7 @@
 use api::status::{Condition, PolicyStatus};
 use api::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
+use store::Change;
 
 use crate::testing::{World, gateway, object, route, route_spec, service, short, slice, with_meta};
 use crate::{Options, Translator, UnsupportedPolicies};
@@ -204,6 +205,66 @@ fn selectors_follow_labels() {
     world.delete(Kind::SecurityPolicy, "default", "all");
     world.delete(Kind::SecurityPolicy, "default", "guard");
     assert_eq!((ask(&world), answers(&world)), ("default/v1/80*1".to_owned(), OPEN.map(str::to_owned)));
+}
+
+/// Rows, groups and recorded reads of all nodes that follow what policies close.
+fn closing_size(world: &World) -> (usize, usize) {
+    let graph = world.translator.graph();
+    let names = ["closing", "ancestor", "selected_", "attached_policy", "unbuilt_policy"];
+    let nodes = graph.nodes().filter(|node| names.iter().any(|name| node.name.contains(name)));
+    (nodes.map(|node| node.size).sum(), graph.size().edges)
+}
+
+#[test]
+fn many_policies_of_a_selector_cost_each_object_no_more() {
+    const COUNT: usize = 200;
+    let every = |at: usize| selecting(&format!("p{at:03}"), json!({"kind": "HTTPRoute"}));
+    let mut world = served();
+    world.apply((0..COUNT).map(|at| route(&format!("r{at}"), "web", &[], &[(&format!("/r{at}"), "v1")])));
+    world.apply([every(0)]);
+    let (rows, edges) = closing_size(&world);
+    world.apply((1..COUNT).map(every));
+    let (more_rows, more_edges) = closing_size(&world);
+    assert!(more_rows - rows < 10 * COUNT, "{rows} and {more_rows} rows");
+    assert!(more_edges - edges < 20 * COUNT, "{edges} and {more_edges} reads");
+    for at in [0, COUNT - 1] {
+        assert_eq!(world.ask("default/web/80", "any.org", &format!("/r{at}")), "500");
+        let status = policy_status(&world, Kind::SecurityPolicy, &format!("p{at:03}"));
+        assert_eq!(status.ancestors.len(), 1, "each policy says what it closes");
+    }
+    let text = message(&world.route_status("r0").parents[0].conditions, "UnsupportedPolicy");
+    assert!(text.ends_with("SecurityPolicy default/p007 (spec.authorization) and more."), "{text}");
+    // One more is for the same and changes nothing for any route.
+    let stats = world.apply([every(COUNT)]);
+    assert!(stats.runs < 30, "{stats:?}");
+    let gone =
+        (0..=COUNT).map(|at| Change::Delete(ObjectKey::of(Kind::SecurityPolicy, "default", &format!("p{at:03}"))));
+    world.change(gone.collect());
+    assert_eq!(answers(&world), OPEN);
+}
+
+#[test]
+fn many_selectors_close_what_they_are_not_compared_with() {
+    const COUNT: usize = 300;
+    let other = |at: usize| {
+        let expression = json!({"key": "team", "operator": "NotIn", "values": ["blue", format!("x{at}")]});
+        selecting(&format!("p{at:03}"), json!({"kind": "HTTPRoute", "matchExpressions": [expression]}))
+    };
+    let blue = |name: &str| labelled(route(name, "web", &[], &[]), &[("team", "blue")]);
+    let mut world = served();
+    world.apply([blue("three")]);
+    let ask = |world: &World| world.ask("default/web/80", "any.org", "/labelled");
+    world.apply((0..COUNT - 100).map(other));
+    assert_eq!((ask(&world), answers(&world)), ("default/v1/80*1".to_owned(), ["500"; 4].map(str::to_owned)));
+    world.apply((0..COUNT).map(other));
+    assert_eq!(ask(&world), "500");
+    let text = message(&world.route_status("three").parents[0].conditions, "UnsupportedPolicy");
+    assert!(text.contains("policies of namespace default with more selectors than are compared"), "{text}");
+    let status = policy_status(&world, Kind::SecurityPolicy, "p299");
+    assert_eq!(status.ancestors.len(), 1, "{status:?}");
+    world.apply([labelled(route("four", "web", &[], &[]), &[("team", "red")])]);
+    world.delete(Kind::HttpRoute, "default", "three");
+    assert_eq!(ask(&world), "500", "red is selected by all of them");
 }
 
 #[test]
