@@ -118,6 +118,8 @@ const MESSAGES: &[(&str, Power, &str)] = &[
     ("envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig", Power::Admin, ANYWHERE),
     ("envoy.config.tap.v3.BufferedAdminSink", Power::Admin, "shows requests on the admin interface"),
     ("envoy.config.tap.v3.StreamingAdminSink", Power::Admin, "shows requests on the admin interface"),
+    // The tracer's library reads DD_AGENT_HOST, DD_TRACE_AGENT_URL, DD_TAGS and others, and sends tags to its collector.
+    ("envoy.config.trace.v3.DatadogConfig", Power::Environment, "reads the DD_ environment variables of the proxy"),
     ("envoy.extensions.common.aws.v3.AssumeRoleCredentialProvider", Power::Environment, CREDENTIALS),
     ("envoy.extensions.common.aws.v3.AssumeRoleWithWebIdentityCredentialProvider", Power::Environment, CREDENTIALS),
     ("envoy.extensions.common.aws.v3.AwsCredentialProvider", Power::Environment, CREDENTIALS),

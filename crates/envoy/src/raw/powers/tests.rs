@@ -123,6 +123,12 @@ fn readers_of_the_environment_are_known() {
         let tracer = any("envoy.config.trace.v3.OpenTelemetryConfig", json!({"resource_detectors": [detector]}));
         tracing(json!({"provider": {"name": "p", "typed_config": tracer}}))
     };
+    let tracer = |name: &str, config: Json| {
+        let tracer = any(&format!("envoy.config.trace.v3.{name}"), config);
+        tracing(json!({"provider": {"name": "p", "typed_config": tracer}}))
+    };
+    let datadog = tracer("DatadogConfig", json!({"collector_cluster": "c", "service_name": "s"}));
+    let zipkin = tracer("ZipkinConfig", json!({"collector_cluster": "c", "collector_endpoint": "/"}));
     let route = json!({"match": {"prefix": "/"}, "direct_response": {"status": 200}, "tracing": {"custom_tags": tags}});
     let route = json!({"name": "r", "virtual_hosts": [{"name": "h", "domains": ["*"], "routes": [route]}]});
     let log = json!({"log_name": "x", "grpc_service": {"envoy_grpc": {"cluster_name": "c"}}, "custom_tags": tags});
@@ -141,6 +147,8 @@ fn readers_of_the_environment_are_known() {
         (LISTENER, detector("EnvironmentResourceDetectorConfig"), Some(Power::Environment)),
         (LISTENER, detector("DynatraceResourceDetectorConfig"), Some(Power::Files)),
         (LISTENER, detector("StaticConfigResourceDetectorConfig"), None),
+        (LISTENER, zipkin, None),
+        (LISTENER, datadog, Some(Power::Environment)),
         (ROUTE_CONFIGURATION, route, Some(Power::Environment)),
         (LISTENER, json!({"name": "l", "access_log": [{"name": "a", "typed_config": log}]}), Some(Power::Environment)),
         (CLUSTER, redis, Some(Power::Environment)),
