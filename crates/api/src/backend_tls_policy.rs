@@ -61,6 +61,36 @@ impl Spec for BackendTlsPolicySpec {
     }
 }
 
+/// Largest number of targets of a policy that is written more than once: 16 texts with all that the API allows. What further texts name is left out.
+const MOST_UNITED: usize = 256;
+
+impl BackendTlsPolicySpec {
+    /// The policy with what another text of the same identity is for as well: no text opens to cleartext what another one encrypts. None if that is nothing.
+    pub(crate) fn united(&self, other: &Self, fault: impl FnOnce() -> String) -> Option<Self> {
+        let is_named = |target: &PolicyTargetRef| {
+            self.target_refs.iter().any(|own| {
+                let same_part = own.section_name.is_none() || own.section_name == target.section_name;
+                (&own.group, &own.kind, &own.name) == (&target.group, &target.kind, &target.name) && same_part
+            })
+        };
+        let room = MOST_UNITED.saturating_sub(self.target_refs.len());
+        let new = other.target_refs.iter().enumerate().filter(|(_, target)| !is_named(target)).take(room);
+        let (numbers, new): (Vec<usize>, Vec<PolicyTargetRef>) = new.map(|(at, target)| (at, target.clone())).unzip();
+        if new.is_empty() {
+            return None;
+        }
+        let mut united = self.clone();
+        let faults = (self.target_refs.len()..).zip(numbers).filter_map(|(at, number)| {
+            let (_, fault) = other.bad_targets.iter().find(|(index, _)| *index == number)?;
+            Some((at, fault.clone()))
+        });
+        united.bad_targets = self.bad_targets.iter().cloned().chain(faults).collect();
+        united.target_refs = self.target_refs.iter().cloned().chain(new).collect();
+        united.fault.get_or_insert_with(|| Box::new(Fault { path: "metadata.name".into(), text: fault().into() }));
+        Some(united)
+    }
+}
+
 /// What is named under a name like that of `targetRefs`, or there though it is no list: the policy is at fault, and nothing is to go there in cleartext.
 fn meant_targets(spec: &serde_json::Value) -> Box<[PolicyTargetRef]> {
     let fields = spec.as_object().into_iter().flatten();

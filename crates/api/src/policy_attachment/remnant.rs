@@ -1,10 +1,13 @@
 //! Remnants: what is known of a policy that cannot be used, so that it closes what it may be for; and policies that are written twice.
 
+use std::sync::Arc;
+
 use super::{PolicyAttachment, loose};
 use crate::key::ObjectKey;
 use crate::kind::{Kind, Object, group};
 use crate::meta::ObjectMeta;
 use crate::problem::{Fault, FieldPath};
+use crate::resource::Resource;
 use crate::schema::is_dns_label;
 use crate::tree::{Cursor, Value};
 
@@ -87,6 +90,10 @@ impl Object {
     /// The policy with what another text of the same identity closes as well. None if that is nothing.
     #[must_use]
     pub fn united(&self, other: &Self, fault: impl FnOnce() -> String) -> Option<Self> {
+        if let (Self::BackendTlsPolicy(own), Self::BackendTlsPolicy(more)) = (self, other) {
+            let spec = own.spec.united(&more.spec, fault)?;
+            return Some(Self::BackendTlsPolicy(Arc::new(Resource { meta: own.meta.clone(), spec })));
+        }
         let (own, more) = (self.attachment_ref()?, other.attachment_ref()?);
         let has_all = own.closes() && more.is_named_in(own) && (own.for_all || !more.for_all);
         let selects = more.target_selectors.iter().all(|selector| own.target_selectors.contains(selector));

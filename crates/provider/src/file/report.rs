@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use api::{FieldPath, Object, Place, Problem, Severity};
+use api::{FieldPath, Kind, Object, Place, Problem, Severity};
 use store::Origin;
 
 use crate::file::access::Denied;
@@ -40,7 +40,7 @@ pub(crate) fn denied(file: &Arc<str>, denied: &Denied) -> Problem {
 
 /// An object that a stronger place gives as well.
 pub(crate) fn duplicate(object: &Object, winner: &Origin, file: &Arc<str>, line: u32) -> Problem {
-    let text = match object.is_guard() {
+    let text = match object.is_guard() || object.kind() == Kind::BackendTlsPolicy {
         true => format!(
             "written twice: the one at {winner} comes first, and what this one at {file}:{line} guards counts for that one too; \
              remove or rename one of them"

@@ -171,6 +171,41 @@ fn of_policies_that_are_written_twice_all_close() {
 }
 
 #[test]
+fn of_tls_policies_that_are_written_twice_nothing_is_sent_to_the_targets() {
+    let policy = |services: &[&str]| {
+        let targets: Vec<String> =
+            services.iter().map(|name| format!("{{group: \"\", kind: Service, name: {name}}}")).collect();
+        let targets = targets.join(", ");
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {{name: p}}\nspec: {{targetRefs: [{targets}], \
+             validation: {{wellKnownCACertificates: System, hostname: x.test}}}}\n"
+        )
+    };
+    let found = |policies: &Policies| {
+        let specs = policies.objects.values().map(|object| match object {
+            Object::BackendTlsPolicy(policy) => policy.spec.clone(),
+            other => panic!("{other:?}"),
+        });
+        let [spec] = &*specs.collect::<Vec<_>>() else { panic!("one policy") };
+        let names: Vec<String> = spec.target_refs.iter().map(|target| target.name.to_string()).collect();
+        (names.join(" "), spec.fault.is_some())
+    };
+    let [one, two] = [policy(&["one"]), policy(&["one", "two"])];
+    let mut policies = Policies::of(&[("a.yaml", &one), ("b.yaml", &two)]);
+    assert_eq!(found(&policies), ("one two".to_owned(), true));
+    assert!(
+        policies.says("written twice") && policies.says("guards counts for that one too"),
+        "{:?}",
+        policies.problems
+    );
+    policies.write("b.yaml", &one);
+    assert_eq!(found(&policies), ("one".to_owned(), false), "the second text is for nothing else");
+    policies.write("b.yaml", &two);
+    policies.remove("a.yaml");
+    assert_eq!(found(&policies), ("one two".to_owned(), false));
+}
+
+#[test]
 fn a_policy_of_a_broken_document_is_not_opened_by_one_of_its_name_elsewhere() {
     let mut policies = Policies::of(&[("a.yaml", &policy("{name: p}", "one"))]);
     policies.write("a.yaml", &policy("{name: p, labels: {a: 1}}", "one"));
