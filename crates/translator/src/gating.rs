@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::ObjectKey;
-use ir::route::{Action, Backend, ExternalAuth, MaybeFilters};
+use ir::route::{Action, Backend, Destination, ExternalAuth, Filters, MaybeFilters};
 use ir::{ClusterName, Route};
 use store::ClusterState;
 
@@ -208,10 +208,10 @@ fn lasting(lookup: &mut impl Lookup, form: &Arc<AttachedRoute>) -> Arc<AttachedR
 
 fn without(form: &Arc<AttachedRoute>, lapses: &BTreeMap<ClusterName, Lapse>) -> Arc<AttachedRoute> {
     let listeners = form.listeners.iter().map(|listener| {
-        let entries = listener.entries.iter().map(|entry| {
-            let lapse = clusters(&entry.route).find_map(|name| lapses.get(name));
-            lapse.map_or_else(|| entry.clone(), |lapse| refused_entry(entry, lapse.words().into()))
-        });
+        let entries = listener
+            .entries
+            .iter()
+            .map(|entry| without_clusters(entry, |name| lapses.get(name).map(|lapse| lapse.words().into())));
         AttachedListener { entries: entries.collect(), ..listener.clone() }
     });
     let clusters = form.clusters.iter().filter(|target| !lapses.contains_key(target.name()));
@@ -284,7 +284,7 @@ fn failing(desired: &AttachedRoute, words: &Arc<str>) -> Arc<AttachedRoute> {
 }
 
 /// The desired form, but for entries that need a held cluster: they stay as they were served; else they are absent while the
-/// cluster may still warm, and answer 500 where it was refused. What would pass unasked as it was served answers 500 too.
+/// cluster may still warm, and answer 500 for its share where it was refused. What would pass unasked as it was served answers 500 too.
 fn patch(
     desired: &AttachedRoute,
     served: Option<&AttachedRoute>,
@@ -305,7 +305,7 @@ fn patch(
                 (Some(old), _) => Some(old),
                 // Without it a wider match would take its requests, and let them pass unasked.
                 (None, None) => asks(&entry.route).then(|| refused_entry(entry, UNASKED.into())),
-                (None, Some(words)) => Some(refused_entry(entry, words)),
+                (None, Some(_)) => Some(without_clusters(entry, |name| held.get(name).cloned().flatten())),
             }
         });
         AttachedListener { entries: entries.collect(), ..listener.clone() }
@@ -328,9 +328,56 @@ fn refused_entry(entry: &Entry, words: Arc<str>) -> Entry {
     Entry { route: Arc::new(route), ..entry.clone() }
 }
 
-/// The first held cluster that a route names: the words of its refusal, none for one that may still warm.
+/// An entry without some clusters, by their reasons. As with references that lead nowhere, a destination answers 500 for its share and copies of requests
+/// are left out. An entry answers 500 as a whole where nothing else has a share, and where it would pass unasked.
+fn without_clusters(entry: &Entry, reason: impl Fn(&ClusterName) -> Option<Arc<str>>) -> Entry {
+    let unasked = |filters: &MaybeFilters| filters.external_auth.iter().find_map(|auth| reason(&auth.cluster));
+    if clusters(&entry.route).all(|name| reason(name).is_none()) {
+        return entry.clone();
+    }
+    if let Some(words) = unasked(&entry.route.filters) {
+        return refused_entry(entry, words);
+    }
+    let mut route = (*entry.route).clone();
+    route.filters = without_copies(&route.filters, &reason);
+    let Action::Forward(forward) = &mut route.action else { return Entry { route: Arc::new(route), ..entry.clone() } };
+    let mut words = None;
+    for destination in &mut forward.destinations {
+        let own = match &destination.backend {
+            Backend::Cluster(name) => reason(name),
+            Backend::Broken(_) => None,
+        };
+        match own.or_else(|| unasked(&destination.filters)) {
+            Some(own) => {
+                destination.backend = Backend::Broken(own.clone());
+                destination.filters = MaybeFilters::default();
+                words.get_or_insert(own);
+            }
+            None => destination.filters = without_copies(&destination.filters, &reason),
+        }
+    }
+    let has_share = |one: &Destination| one.weight > 0 && matches!(one.backend, Backend::Cluster(_));
+    match words {
+        Some(words) if !forward.destinations.iter().any(has_share) => refused_entry(entry, words),
+        _ => Entry { route: Arc::new(route), ..entry.clone() },
+    }
+}
+
+/// Filters without the copies of requests that some clusters would get.
+fn without_copies(filters: &MaybeFilters, reason: &impl Fn(&ClusterName) -> Option<Arc<str>>) -> MaybeFilters {
+    if filters.mirrors.iter().all(|mirror| reason(&mirror.cluster).is_none()) {
+        return filters.clone();
+    }
+    let mut filters: Filters = (**filters).clone();
+    filters.mirrors.retain(|mirror| reason(&mirror.cluster).is_none());
+    filters.into()
+}
+
+/// Returns the words of a refusal of a held cluster that a route names; none inside if one may still warm.
 fn needs(route: &Route, held: &BTreeMap<ClusterName, Option<Arc<str>>>) -> Option<Option<Arc<str>>> {
-    clusters(route).find_map(|name| held.get(name)).cloned()
+    let mut found = clusters(route).filter_map(|name| held.get(name));
+    let first = found.next()?.clone();
+    Some(first.filter(|_| found.all(Option::is_some)))
 }
 
 /// The clusters that a route names.

@@ -431,6 +431,73 @@ fn refused_secret_stops_a_route_that_was_served() {
     assert_eq!(world.clusters(), ["default/good/80"]);
 }
 
+/// A world with a rule whose backends are a good and a bad one, and rules that copy requests to the bad one.
+fn weighted_world() -> World {
+    let group = "gateway.envoyproxy.io";
+    let mut world = backend_world(json!({"insecureSkipVerify": true, "clientCertificateRef": {"name": "bad"}}));
+    let (good, evil) =
+        (json!({"name": "good", "port": 80, "weight": 3}), json!({"group": group, "kind": "Backend", "name": "evil"}));
+    let copy = json!([{"type": "RequestMirror", "requestMirror": {"backendRef": evil}}]);
+    let rule = |path: &str, to: Value, filters: &Value| json!({"matches": [{"path": {"value": path}}], "backendRefs": to, "filters": filters});
+    let none = json!([]);
+    let rules = [
+        rule("/both", json!([good, evil]), &none),
+        rule("/copy", json!([good]), &copy),
+        rule("/none", json!([evil, {"name": "good", "port": 80, "weight": 0}]), &none),
+    ];
+    world.apply([object(Kind::HttpRoute, "r", json!({"parentRefs": [{"name": "web"}], "rules": rules}))]);
+    world
+}
+
+#[test]
+fn refused_secret_costs_its_share_only() {
+    for is_live in [false, true] {
+        let mut world = weighted_world();
+        let (tables, clusters) = (world.translator.stored().tables(), world.clusters());
+        let graph = world.translator.store().1;
+        for cluster in clusters.iter().filter(|_| is_live) {
+            graph.set(tables.fleet_live, "default/web".into(), ());
+            graph.set(tables.cluster_state, FactKey::new("default/web", cluster.as_str()), ClusterState::Warm);
+        }
+        world.translator.tick();
+        let asked = |world: &World| ["/both", "/copy", "/none"].map(|path| world.ask("default/web/80", "x", path));
+        let copies = |world: &World| {
+            let hosts: Vec<_> = world.translator.outputs().virtual_hosts(world.translator.graph()).collect();
+            format!("{hosts:?}").matches("Mirror {").count()
+        };
+        let evil = &clusters[0];
+        let served = [
+            format!("default/good/80*3 {evil}*1"),
+            "default/good/80*3".to_owned(),
+            format!("{evil}*1 default/good/80*0"),
+        ];
+        assert_eq!(asked(&world), served);
+        assert!(copies(&world) > 0);
+        let fact = FactKey::new("default/web", "secret/default/bad");
+        let refusal = SecretRefusal { words: "hidden".into(), has_previous: false };
+        world.translator.store().1.set(tables.secret_refusals, fact.clone(), refusal);
+        world.translator.tick();
+        assert_eq!(asked(&world), ["default/good/80*3 broken*1", "default/good/80*3", "500"], "{is_live}");
+        assert_eq!(copies(&world), 0, "no copy goes to it");
+        assert_eq!(world.clusters(), ["default/good/80"]);
+        world.translator.store().1.remove(tables.secret_refusals, &fact);
+        world.translator.tick();
+        assert_eq!(asked(&world), served, "{is_live}");
+    }
+}
+
+#[test]
+fn cluster_that_proxies_refuse_costs_its_share_only() {
+    let mut world = weighted_world();
+    let (tables, clusters) = (world.translator.stored().tables(), world.clusters());
+    let graph = world.translator.store().1;
+    let fact = FactKey::new("default/web", clusters[0].as_str());
+    graph.set(tables.cluster_state, fact, ClusterState::Refused("words".into()));
+    world.translator.tick();
+    let asked = ["/both", "/copy", "/none"].map(|path| world.ask("default/web/80", "x", path));
+    assert_eq!(asked, ["default/good/80*3 broken*1", "default/good/80*3", "500"]);
+}
+
 #[test]
 fn refused_bundle_of_a_policy_is_said_at_the_policy() {
     let policy = json!({
