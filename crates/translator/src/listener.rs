@@ -6,6 +6,7 @@ mod conflict;
 mod filter;
 mod host;
 mod port;
+mod shadow;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub(crate) use self::port::{
     Bound, Chain, DatagramPlace, Place, StreamPlace, Writing, chains, datagram_places, ir_listeners, listener_name,
     places, stream_places,
 };
+pub(crate) use self::shadow::{SetListener, Shadows, shadows};
 use crate::backend::SecretUse;
 use crate::gateway::{self, Lookup};
 use crate::hostname::Hostname;

@@ -35,7 +35,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 34;
+pub(crate) const PROBLEM_TABLES: usize = 36;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -67,6 +67,7 @@ pub(super) fn problems(
     let [of_services, of_imports, of_objects, of_x_backends] = of_readings(g, backends.readings);
     let [silent, silent_imports, silent_x_backends, strays] = endpoints(g, &base, backends.sets, &delivery);
     let [classes, unserved, grants] = misspelt(g, &base);
+    let [shadowed, shadowed_streams] = routes.shadowed;
     let [own_sets, bound_sets, stray_sets] = listener_sets(g, base, gateways.sets);
     [
         silent,
@@ -85,6 +86,8 @@ pub(super) fn problems(
         stray_sets,
         g.derive("route_problem", routes.outcomes, |_, key, found| numbered(key, 0, found.problems().iter().cloned())),
         routes.streams.behind,
+        shadowed,
+        shadowed_streams,
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| [refused_route(key, words)]),
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }

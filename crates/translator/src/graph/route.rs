@@ -26,6 +26,8 @@ use crate::route_budget::{Admission, RouteBudget};
 use crate::stream::{self, Datagrams};
 use crate::virtual_host;
 
+mod shadow;
+
 /// What is known of routes.
 #[derive(Clone, Copy)]
 pub(crate) struct Routes {
@@ -40,6 +42,8 @@ pub(crate) struct Routes {
     pub(crate) hosts_of: HostIndexes,
     pub(crate) configurations: Table<ChainKey, Arc<RouteConfiguration>>,
     pub(crate) streams: Streams,
+    /// What is said of routes whose requests go to a more specific listener of a set.
+    pub(crate) shadowed: [Table<ProblemKey, Arc<Problem>>; 2],
 }
 
 /// Routes that one piece has on average: one change costs one piece, and little more on a host of 50,000
@@ -91,7 +95,10 @@ pub(super) fn routes(
         let closing = closings.of(cx, &key.route);
         entries(key, &effective.form, closing.map(|closing| &**closing))
     });
-    let (pieces, buckets) = pieces(g, entries, inputs.cluster_state);
+    let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
+        (!is_stream(key)).then(|| key.bucket.clone())
+    });
+    let (pieces, buckets) = pieces(g, by_bucket, inputs.cluster_state);
     let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
@@ -110,7 +117,8 @@ pub(super) fn routes(
         let name = configuration.name.clone();
         [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
     });
-    Routes { outcomes, effective, refused, attached, pieces, hosts, hosts_of, configurations, streams }
+    let shadowed = shadow::problems(g, gateways, effective, [by_bucket, streams.by_bucket]);
+    Routes { outcomes, effective, refused, attached, pieces, hosts, hosts_of, configurations, streams, shadowed }
 }
 
 /// Routes, of which those that are beyond the budget are attached nowhere.
@@ -143,11 +151,15 @@ fn refused_clusters(g: &mut Graph, inputs: Tables) -> Index<Arc<str>, FactKey, C
 
 type EntryTable = Table<EntryKey, Arc<Route>>;
 
+/// Entries by listener and host name.
+type BucketIndex = Index<Arc<Bucket>, EntryKey, Arc<Route>>;
+
 type PieceTable = Table<PieceKey, Arc<RoutePiece>>;
 
 /// Where connections go that are no HTTP.
 #[derive(Clone, Copy)]
 pub(crate) struct Streams {
+    by_bucket: BucketIndex,
     /// Those that routes bring with them, and those of listeners' own host names.
     pub(crate) rows: [Table<StreamKey, Arc<TcpProxy>>; 2],
     pub(crate) by_listener: [Index<ListenerKey, StreamKey, Arc<TcpProxy>>; 2],
@@ -206,18 +218,15 @@ where
     let by_listener = |key: &StreamKey, _: &Arc<TcpProxy>| [key.listener.clone()];
     let by_listener =
         [g.index("own_stream_by_listener", own, by_listener), g.index("stream_by_listener", fixed, by_listener)];
-    Streams { rows: [own, fixed], by_listener, datagrams, behind }
+    Streams { by_bucket, rows: [own, fixed], by_listener, datagrams, behind }
 }
 
 /// Entries in order of precedence, in pieces, by listener and host name.
 fn pieces(
     g: &mut Graph,
-    entries: EntryTable,
+    by_bucket: BucketIndex,
     cluster_state: Table<FactKey, ClusterState>,
 ) -> (PieceTable, PieceTables) {
-    let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
-        (!is_stream(key)).then(|| key.bucket.clone())
-    });
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
     let pieces = g.derive_group("route_piece", chunks, |_, chunk: &Chunk<_, _>, members| {
         let piece = RoutePiece { routes: members.values().cloned().collect() };

@@ -348,3 +348,75 @@ fn ports_beyond_what_a_service_has_refuse_the_youngest_sets_only() {
     assert_eq!(entries[0].2[0], "Accepted=False/PortUnavailable");
     assert_eq!(entries[1].2[0], "Accepted=True/Accepted", "a port that is there costs nothing");
 }
+
+#[test]
+fn route_whose_host_a_set_of_others_takes_gets_a_notice() {
+    let general =
+        json!([{"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}]);
+    let of = |name: &str, parents: Value, hosts: Value| {
+        let rules = json!([{"backendRefs": [{"name": "v1", "port": 80}]}]);
+        object(Kind::HttpRoute, name, json!({"parentRefs": parents, "hostnames": hosts, "rules": rules}))
+    };
+    let edge = || json!({"name": "web", "namespace": "default"});
+    let mut world = World::with([
+        parent(json!({"from": "All"}), general),
+        of("blue/one", json!([edge()]), json!(["one.test", "free.test"])),
+        of("blue/deep", json!([edge()]), json!(["x.deep.test", "*.wide.test"])),
+        of("red/own", json!([edge()]), json!(["one.test"])),
+    ]);
+    let lost = |world: &World| {
+        let mut all = world.problems();
+        all.retain(|problem| problem.contains("is more specific and gets them"));
+        all
+    };
+    assert_eq!(lost(&world), [""; 0]);
+    world.apply([set(
+        "red/set",
+        json!([http("one", "one.test"), http("deep", "*.deep.test"), http("in", "in.wide.test")]),
+    )]);
+    let found = lost(&world);
+    let [deep, one] = &*found else { panic!("{found:?}") };
+    let words = "warning: HTTPRoute blue/one: spec.hostnames: requests for one.test do not come to this route at listener http: listener one of ListenerSet \
+                 red/set is more specific and gets them; ";
+    assert!(one.starts_with(words), "{one}");
+    assert!(deep.contains("HTTPRoute blue/deep") && deep.contains("x.deep.test"), "{deep}");
+    // One that is attached to the set too gets its requests there.
+    let mut both = of_set("set");
+    both["namespace"] = json!("red");
+    let shared = json!([http("one", "one.test")].map(|mut listener| {
+        listener["allowedRoutes"] = json!({"namespaces": {"from": "All"}});
+        listener
+    }));
+    world.apply([set("red/set", shared), of("blue/one", json!([edge(), both]), json!(["one.test", "free.test"]))]);
+    assert_eq!(lost(&world), [""; 0]);
+    world.apply([of("blue/one", json!([edge()]), json!(["one.test", "free.test"]))]);
+    assert_eq!(lost(&world).len(), 1);
+    // The Gateway's own listener is whom its operator lets have it.
+    let own = json!([
+        {"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}},
+        {"name": "own", "port": 80, "protocol": "HTTP", "hostname": "one.test"},
+    ]);
+    world.apply([parent(json!({"from": "All"}), own)]);
+    assert_eq!(lost(&world), [""; 0]);
+    world.delete(Kind::ListenerSet, "red", "set");
+    assert_eq!(lost(&world), [""; 0]);
+}
+
+#[test]
+fn routes_of_a_gateway_without_sets_ask_once_for_each_host() {
+    let general = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    let of = |at: usize, backend: &str| {
+        let rules = json!([{"backendRefs": [{"name": backend, "port": 80}]}]);
+        let spec = json!({"parentRefs": [{"name": "web"}], "hostnames": [format!("h{at}.test")], "rules": rules});
+        object(Kind::HttpRoute, &format!("r{at}"), spec)
+    };
+    let mut world = World::with([parent(json!({"from": "All"}), general)]);
+    world.apply((0..20).map(|at| of(at, "v1")));
+    let runs = |world: &World| {
+        let nodes = world.translator.graph().nodes().filter(|node| node.name.starts_with("shadowed_"));
+        nodes.map(|node| node.runs).sum::<u64>()
+    };
+    assert_eq!(runs(&world), 20);
+    world.apply((0..20).map(|at| of(at, "v2")));
+    assert_eq!(runs(&world), 20, "an edit of a route asks nothing");
+}
