@@ -73,7 +73,7 @@ fn refused_secret(fact: &FactKey, refusal: &SecretRefusal) -> Vec<(ProblemKey, A
     let follows = if refusal.has_previous {
         "they go on with the one before"
     } else {
-        "what needs it is not served, and routes to such backends answer 500"
+        "what needs it is not served, and requests to such backends get 500"
     };
     let text =
         format!("the proxies of {} refuse its content: {follows}; replace the certificate or the key", fact.fleet);
