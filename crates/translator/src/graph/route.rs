@@ -42,7 +42,7 @@ pub(crate) struct Routes {
     pub(crate) hosts_of: HostIndexes,
     pub(crate) configurations: Table<ChainKey, Arc<RouteConfiguration>>,
     pub(crate) streams: Streams,
-    /// What is said of routes whose requests go to a more specific listener of a set.
+    /// Notices at routes whose requests go to a more specific listener of a set.
     pub(crate) shadowed: [Table<ProblemKey, Arc<Problem>>; 2],
 }
 

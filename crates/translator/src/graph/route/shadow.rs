@@ -36,7 +36,7 @@ pub(super) fn problems(
     ]
 }
 
-/// One question for each host name of a listener, when it is added; the routes of those that are shadowed, few if any, are looked at.
+/// Asks once for each host name of a listener, when it is added, and looks at the routes of those that are shadowed, few if any.
 fn of_buckets(
     g: &mut Graph,
     [hosts, routes]: [&'static str; 2],
