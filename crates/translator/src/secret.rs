@@ -158,9 +158,20 @@ pub(crate) struct Pair {
     pub(crate) not_after: Option<Timestamp>,
 }
 
+/// Largest number of certificates of a chain. Each client gets all of it in each handshake: chains of public authorities have two to four certificates of
+/// 1 KB to 2 KB, so 16 are some 32 KB. Clients refuse much longer ones (OpenSSL's bound is 100 KB).
+const MOST_CERTIFICATES: usize = 16;
+
 /// Reads a chain whose first certificate belongs to the key. The error never quotes either.
 pub(crate) fn read_pair(chain: &[u8], key: &[u8]) -> Result<Pair, String> {
     let certificates = certificates(chain, Revocations::Skip).map_err(|error| format!("tls.crt: {error}"))?;
+    let count = certificates.ders.len();
+    if count > MOST_CERTIFICATES {
+        return Err(format!(
+            "tls.crt: the chain has {count} certificates, and at most {MOST_CERTIFICATES} can be used: keep the certificate and the authorities between it and \
+             the one that clients trust"
+        ));
+    }
     let key = PrivateKey::read(key).map_err(|error| format!("tls.key: {error}"))?;
     let belongs = |der: &Vec<u8>| {
         let parsed = X509Certificate::from_der(der);

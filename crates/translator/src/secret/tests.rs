@@ -4,6 +4,7 @@ use api::{Kind, Object, Secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ir::secret::{Hidden, SecretContent};
+use num_bigint::BigUint;
 use serde_json::json;
 
 use super::read_secret;
@@ -33,6 +34,53 @@ fn keys_that_envoy_takes_are_good_and_others_are_said() {
     }
     let (certificate, key) = made(&rcgen::PKCS_ED25519);
     assert!(verdict(&certificate, &key).is_err_and(|text| text.contains("cannot be used")));
+}
+
+/// An RSA key of 4,484 bits, of two Mersenne primes (PKCS#1): the search for a larger one would take many seconds.
+fn large_rsa_key() -> String {
+    let [p, q] = [2203_u64, 2281].map(|exponent| (BigUint::from(1_u8) << exponent) - 1_u8);
+    let e = BigUint::from(65_537_u32);
+    let d = e.modinv(&((&p - 1_u8) * (&q - 1_u8))).expect("an inverse");
+    let numbers = [BigUint::ZERO, &p * &q, e, d.clone(), p.clone(), q.clone()];
+    let more = [&d % (&p - 1_u8), &d % (&q - 1_u8), q.modinv(&p).expect("an inverse")];
+    let integer = |number: &BigUint| tagged(2, &[vec![0], number.to_bytes_be()].concat());
+    let body: Vec<u8> = numbers.iter().chain(&more).flat_map(integer).collect();
+    let text = STANDARD.encode(tagged(0x30, &body));
+    format!("-----BEGIN RSA PRIVATE KEY-----\n{text}\n-----END RSA PRIVATE KEY-----\n")
+}
+
+/// DER of some content.
+fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+    // Numbers are written without a zero that they do not need.
+    let content = match content {
+        [0, rest @ ..] if tag == 2 && rest.first().is_some_and(|first| *first < 0x80) => rest,
+        all => all,
+    };
+    let length = u16::try_from(content.len()).expect("short").to_be_bytes();
+    let head = if content.len() < 128 { vec![tag, length[1]] } else { vec![tag, 0x82, length[0], length[1]] };
+    [&head, content].concat()
+}
+
+#[test]
+fn rsa_keys_of_more_than_4096_bits_are_refused() {
+    let (certificate, _) = made(&rcgen::PKCS_ECDSA_P256_SHA256);
+    let text = verdict(&certificate, &large_rsa_key()).expect_err("4,484 bits");
+    assert_eq!(
+        text,
+        "tls.key: the RSA key has more than 4096 bits, which costs the proxy too much for each connection: use RSA of 2048 to 4096 bits, or ECDSA"
+    );
+    let key = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_4096).expect("a key");
+    let parameters = rcgen::CertificateParams::new(["example.org".to_owned()]).expect("parameters");
+    let certificate = parameters.self_signed(&key).expect("a certificate").pem();
+    assert_eq!(verdict(&certificate, &key.serialize_pem()), Ok(()));
+}
+
+#[test]
+fn chains_of_more_than_16_certificates_are_refused() {
+    let (one, key) = made(&rcgen::PKCS_ECDSA_P256_SHA256);
+    assert_eq!(verdict(&one.repeat(16), &key), Ok(()));
+    let text = verdict(&one.repeat(17), &key).expect_err("17");
+    assert!(text.starts_with("tls.crt: the chain has 17 certificates, and at most 16 can be used: "), "{text}");
 }
 
 #[test]
