@@ -21,7 +21,7 @@
 //! Links that lead out of the roots are not followed unless [`Links`] says so; nothing below `/proc`, `/sys` and `/dev` is read, and no pipe, socket or device.
 //!
 //! Map: `access` what may be read, `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
-//! `document` from bytes to objects, `background` those that take long, `guard` what does not overtake them, `merge` from one version of a file to the next, `offer` and `catalog` who is
+//! `document` from bytes to objects, `background` those that take long, `guard` and `held` what does not overtake them, `merge` from one version of a file to the next, `offer` and `catalog` who is
 //! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `past` what a broken place gave before it,
 //! `follower` the thread, `report` wording.
 
@@ -41,6 +41,7 @@ mod document;
 mod events;
 mod follower;
 mod guard;
+mod held;
 mod load;
 mod merge;
 mod offer;

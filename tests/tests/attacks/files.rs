@@ -195,20 +195,51 @@ fn costly_files_neither_hold_up_others_nor_take_much_memory() {
     assert!(took <= (32 << 20) + 8 * text.len(), "{took} bytes for a file of {}", text.len());
 }
 
+/// Writes a file of a folder below the one that is read.
+fn write_in(running: &Running, folder: &str, name: &str, text: &str) {
+    let folder = running.conf().join(folder);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!(".{name}")), text).unwrap();
+    fs::rename(folder.join(format!(".{name}")), folder.join(name)).unwrap();
+}
+
+/// Costly files of one author that name policies: edits of others wait for a few of them at most.
+#[test]
+fn costly_policies_of_one_folder_do_not_stall_edits_of_others() {
+    const COUNT: usize = 2_000;
+    let (running, _) = running(&[]);
+    // The reader takes 10 ms for each of these at least, 20 s for all, wherever it runs.
+    let text = format!("{}---\n# SecurityPolicy\n{}", namespace("EVIL"), "# costly\n".repeat(1 << 20));
+    write_in(&running, "evil", "0.yaml", &text);
+    let at = |number: usize| running.conf().join(format!("evil/{number}.yaml"));
+    (1..COUNT).for_each(|number| fs::hard_link(at(0), at(number)).unwrap());
+    until_problem(&running, "evil/0.yaml");
+    write_in(&running, "other", "route.yaml", &route("other", &[("/", "nowhere")]));
+    until_problem(&running, "nowhere");
+    let problems = running.status(&["problems"]).unwrap();
+    let read = (0..COUNT).filter(|number| problems.contains(&format!("evil/{number}.yaml:"))).count();
+    assert!(read < COUNT, "the edit waited for all files");
+}
+
 /// A guard in a file that takes long to read, among a flood of files like it of another author: a route that was written after it is never served without.
 #[test]
 fn no_route_is_served_before_the_policy_that_was_written_before_it() {
+    guarded_route(["", "", ""]);
+}
+
+/// The same where policies, the flood and routes are in folders of their own.
+#[test]
+fn no_route_is_served_before_the_policy_of_another_folder() {
+    guarded_route(["policies", "flood", "routes"]);
+}
+
+fn guarded_route([policies, floods, routes]: [&str; 3]) {
     let backend = Backend::start("good").unwrap();
     let [port] = free_ports().unwrap();
     let mut running = Running::prepare().unwrap();
     running.write("gateway.yaml", &(gateway(port) + "---\n" + &service("good", backend.port))).unwrap();
     running.start().unwrap();
-    let config_maps = |name: &str| -> String {
-        let one =
-            |at| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}-{at}}}\ndata: {{a: b}}\n---\n");
-        (0..8_000).map(one).collect()
-    };
-    let flood = config_maps("flood");
+    let flood = config_maps("flood") + "# SecurityPolicy\n";
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -216,15 +247,16 @@ fn no_route_is_served_before_the_policy_that_was_written_before_it() {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                running.write(&format!("flood{number}.yaml"), &flood.replace("flood", &format!("f{number}"))).unwrap();
+                let name = |number: usize| format!("flood{number}.yaml");
+                write_in(&running, floods, &name(number), &flood.replace("flood", &format!("f{number}")));
                 if number >= 10 {
-                    running.remove(&format!("flood{}.yaml", number - 10)).unwrap();
+                    fs::remove_file(running.conf().join(floods).join(name(number - 10))).unwrap();
                 }
             }
         });
         let policy = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: {name: guard}\nspec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: admin}]\n  authorization: {}\n";
-        running.write("base.yaml", &(config_maps("base") + policy)).unwrap();
-        running.write("admin.yaml", &route("admin", &[("/admin", "good")])).unwrap();
+        write_in(&running, policies, "base.yaml", &(config_maps("base") + policy));
+        write_in(&running, routes, "admin.yaml", &route("admin", &[("/admin", "good")]));
         let guarded = wait::until("the route with its guard", || {
             let status = client::get(port, "x.example", "/admin").ok()?.status;
             (status != 404).then_some(status)
@@ -233,4 +265,10 @@ fn no_route_is_served_before_the_policy_that_was_written_before_it() {
         // A policy that this version does not build answers 500; 200 would be the backend.
         assert_eq!(guarded.unwrap(), 500);
     });
+}
+
+/// ConfigMaps that take long to read together.
+fn config_maps(name: &str) -> String {
+    let one = |at| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}-{at}}}\ndata: {{a: b}}\n---\n");
+    (0..8_000).map(one).collect()
 }

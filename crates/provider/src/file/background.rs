@@ -8,20 +8,24 @@ use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use line::Line;
 
 use crate::file::access::Access;
 use crate::file::catalog::Catalog;
 use crate::file::document::{Document, Known as _};
-use crate::file::read::{Outcome, Pace, QUICK_TIME, cpu_time, read_one};
+use crate::file::read::{Outcome, Pace, QUICK_TIME, cpu_time, cpu_time_of, read_one};
 use crate::file::report;
 use crate::file::spot::Spot;
 
+mod guards;
 mod line;
+
+pub(crate) use guards::Waits;
 
 /// Niceness of the thread (nice(2)): what is served comes first.
 const NICENESS: i32 = 10;
@@ -53,6 +57,9 @@ struct Running {
     number: u64,
     guards: bool,
     cancelled: Arc<AtomicBool>,
+    began: Instant,
+    /// Time of the thread that is charged so far.
+    charged: Duration,
 }
 
 #[derive(Debug)]
@@ -60,6 +67,8 @@ struct Worker {
     /// None once the thread is to end.
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
+    /// Its number in the kernel, once it runs.
+    id: Arc<AtomicI32>,
 }
 
 struct Job {
@@ -138,11 +147,31 @@ impl Background {
         self.line.last_number()
     }
 
-    /// Returns true if a file with this number or one before it, which may hold what guards, has not been read yet.
-    pub(crate) fn guards_until(&self, number: u64) -> bool {
-        let is_running = |running: &Running| running.guards && running.number <= number;
-        let running = self.running.as_ref().filter(|running| !running.cancelled.load(Ordering::Relaxed));
-        running.is_some_and(is_running) || self.line.guards_until(number)
+    /// Returns the first file up to this number that may hold what guards, has not been read yet, and is waited for by another file.
+    pub(crate) fn first_guard(&self, spot: &Spot, until: u64) -> Option<&Arc<Spot>> {
+        self.line.guards.first(spot, until)
+    }
+
+    /// Takes the files for which nothing is waited for any more. Counts what was read so far: a folder is waited for within a bound.
+    pub(crate) fn release(&mut self, waits: &mut Waits) -> Vec<Arc<Spot>> {
+        self.charge();
+        waits.release(&self.line.guards)
+    }
+
+    /// Counts the time that reading took since the last call.
+    fn charge(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        let id = self.worker.as_ref().map_or(0, |worker| worker.id.load(Ordering::Relaxed));
+        // Where the kernel has no such clock the time of day is counted: a bound there is in any case.
+        let time = cpu_time_of(id).unwrap_or_else(|| running.began.elapsed());
+        let took = time.saturating_sub(running.charged);
+        running.charged = time.max(running.charged);
+        if self.line.guards.charge(&running.spot, took) {
+            tracing::warn!(
+                file = %running.spot.display,
+                "costly files of its folder hold back edits of other folders for too long: these count before policies in them do; split the files"
+            );
+        }
     }
 
     /// Begins with the next file, if none is being read.
@@ -158,7 +187,10 @@ impl Background {
             self.worker = Some(Worker::start(self.results.clone(), self.wake.try_clone()?)?);
         }
         let cancelled = Arc::new(AtomicBool::new(false));
-        self.running = Some(Running { spot: spot.clone(), number, guards, cancelled: cancelled.clone() });
+        let id = self.worker.as_ref().map_or(0, |worker| worker.id.load(Ordering::Relaxed));
+        let charged = cpu_time_of(id).unwrap_or_default();
+        let (began, running) = (Instant::now(), cancelled.clone());
+        self.running = Some(Running { spot: spot.clone(), number, guards, cancelled: running, began, charged });
         let old = catalog.documents(&spot).iter().map(Document::hash).collect();
         let job = Job { spot, path, access: access.clone(), old, cancelled };
         // It takes jobs until this is dropped.
@@ -183,7 +215,9 @@ impl Background {
         let mut done = self.done.try_recv().ok()?;
         // Its byte is written behind it.
         let _woken = self.wakes.read_exact(&mut [0]);
+        self.charge();
         let running = self.running.take()?;
+        self.line.finish(running.number, &running.spot);
         if running.cancelled.load(Ordering::Relaxed) {
             return None;
         }
@@ -197,6 +231,7 @@ impl Background {
     fn cancel_running(&mut self, is_meant: impl Fn(&Spot) -> bool) {
         if let Some(running) = self.running.as_ref().filter(|running| is_meant(&running.spot)) {
             running.cancelled.store(true, Ordering::Relaxed);
+            self.line.finish(running.number, &running.spot);
         }
     }
 }
@@ -204,7 +239,10 @@ impl Background {
 impl Worker {
     fn start(results: SyncSender<Done>, mut wake: PipeWriter) -> io::Result<Self> {
         let (jobs, queue) = sync_channel::<Job>(1);
+        let id = Arc::new(AtomicI32::new(0));
+        let own = id.clone();
         let work = move || {
+            own.store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
             // Where that is refused it is as nice as others.
             let _nice = rustix::process::setpriority_process(None, NICENESS);
             for job in queue {
@@ -224,7 +262,7 @@ impl Worker {
             }
         };
         let thread = thread::Builder::new().name("costly files".to_owned()).spawn(work)?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), id })
     }
 }
 

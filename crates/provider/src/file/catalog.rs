@@ -23,6 +23,9 @@ const MOST_TOLD: usize = 15;
 /// Broken documents of a file that are remembered over a restart, at most. The next start waits for further ones, as for one that was never seen.
 const MAX_DUDS: usize = 1 << 10;
 
+/// Files at most of which a note is shown: enough to see what is going on. A checkout may be held back with all of its files.
+const MAX_NOTES: usize = 16;
+
 /// All files under the roots.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
@@ -38,6 +41,8 @@ pub(crate) struct Catalog {
     /// What was broken and gave nothing at the last commit, and whether that is news.
     duds: BTreeMap<Arc<Spot>, Vec<Dud>>,
     duds_changed: bool,
+    /// Files of which a later version waits, with the note that says so.
+    notes: BTreeMap<Arc<Spot>, Problem>,
 }
 
 /// What is known of one file, or of a directory that cannot be read.
@@ -106,6 +111,20 @@ impl Catalog {
     /// See [`Self::hold`].
     pub(crate) fn is_held(&self, spot: &Spot) -> bool {
         self.files.get(spot).is_some_and(|state| state.held)
+    }
+
+    /// Shows a note with the problems of a file, or none any more.
+    pub(crate) fn set_note(&mut self, spot: &Arc<Spot>, note: Option<Problem>) {
+        let is_changed = match note {
+            Some(note) if self.notes.contains_key(spot) || self.notes.len() < MAX_NOTES => {
+                self.notes.insert(spot.clone(), note.clone()).as_ref() != Some(&note)
+            }
+            Some(_) => false,
+            None => self.notes.remove(spot).is_some(),
+        };
+        if is_changed {
+            self.to_report.insert(spot.clone());
+        }
     }
 
     /// Everything at or below a place.
@@ -192,7 +211,8 @@ impl Catalog {
         }
         for spot in std::mem::take(&mut self.to_report) {
             self.note_duds(&spot);
-            let problems = self.files.get(&spot).map_or_else(Vec::new, |state| self.problems(&spot, state));
+            let mut problems = self.files.get(&spot).map_or_else(Vec::new, |state| self.problems(&spot, state));
+            problems.extend(self.notes.get(&spot).cloned());
             let was_reported = if problems.is_empty() {
                 self.reported.remove(&spot)
             } else {

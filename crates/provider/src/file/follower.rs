@@ -20,6 +20,7 @@ use crate::file::catalog::Catalog;
 use crate::file::document::Parsed;
 use crate::file::events::{Agenda, Created, Look, created};
 use crate::file::guard::{self, Scan};
+use crate::file::held::{Held, REMOVED};
 use crate::file::past::{Duds, Past};
 use crate::file::read::{Outcome, Pace, Spent, read_all};
 use crate::file::spot::Spot;
@@ -74,7 +75,7 @@ pub fn watch((roots, links): (&[PathBuf], Links), past: Past, sink: impl Sink) -
         awaited: BTreeSet::new(),
         tried: None,
         background: Background::new().map_err(Error::Thread)?,
-        held: BTreeMap::new(),
+        held: Held::default(),
         stopped,
         listed: false,
     };
@@ -116,19 +117,6 @@ impl Watcher {
     }
 }
 
-/// The version of a file that is not there any more.
-const REMOVED: u128 = 0;
-
-/// A version of a file that waits for costly files that were written before it.
-#[derive(Clone, Copy)]
-struct Hold {
-    version: u128,
-    /// The number of the last of these.
-    until: u64,
-    /// They were read, and it is looked at again.
-    is_over: bool,
-}
-
 struct Follower {
     tree: Tree,
     catalog: Catalog,
@@ -145,7 +133,7 @@ struct Follower {
     tried: Option<Arc<Spot>>,
     background: Background,
     /// Files that open something and were written after a costly one that may guard it.
-    held: BTreeMap<Arc<Spot>, Hold>,
+    held: Held,
     stopped: PipeReader,
     /// Everything that there was at the start has been handed on.
     listed: bool,
@@ -205,40 +193,43 @@ impl Follower {
         let Done { spot, outcome, number, guards, .. } = done;
         let opens = |parsed: &Vec<Parsed>| guard::opens(self.catalog.documents(&spot), parsed);
         let is_held = matches!(&outcome, Outcome::Documents(parsed) if opens(parsed));
-        if is_held && self.background.guards_until(number.saturating_sub(1)) {
+        if is_held && self.background.first_guard(&spot, number.saturating_sub(1)).is_some() {
             let path = self.tree.path(&spot);
             return self.background.park(spot, path, (number, guards));
         }
-        self.held.remove(&spot);
+        self.end_hold(&spot);
         self.note(spot, outcome);
     }
 
     /// Looks again at files for which nothing is waited for any more.
     fn release_held(&mut self) {
-        let Self { held, agenda, background, .. } = self;
-        for (spot, hold) in held.iter_mut().filter(|(_, hold)| !hold.is_over && hold.version != REMOVED) {
-            hold.is_over = !background.guards_until(hold.until);
-            if hold.is_over {
-                agenda.add(spot.clone(), Look::Read);
+        if self.held.is_empty() {
+            return;
+        }
+        for (spot, is_removal) in self.held.release(&mut self.background) {
+            match self.vanished.get_mut(&spot) {
+                Some(time) if is_removal => *time = Instant::now(),
+                _ => self.agenda.add(spot, Look::Read),
             }
         }
     }
 
-    /// Holds back a version of a file that was written after one that may guard what it opens. It waits for what there is up to this number, and not for what
-    /// comes later: else a flood of these would hold it for ever.
+    /// Holds back a version of a file that was written after one that may guard what it opens, up to this number. Returns true if it waits.
     fn is_held(&mut self, spot: &Arc<Spot>, version: u128, until: u64) -> bool {
-        let new = Hold { version, until, is_over: false };
-        let hold = self.held.get(spot).filter(|hold| hold.version == version).unwrap_or(&new);
-        let is_held = self.background.guards_until(hold.until);
-        if is_held && hold.until == until {
-            tracing::debug!(file = %spot.display, "waits for a costly file with policies that was written before it");
-        }
-        let hold = Hold { is_over: !is_held, ..*hold };
-        match is_held {
-            true => drop(self.held.insert(spot.clone(), hold)),
-            false => drop(self.held.remove(spot)),
-        }
-        is_held
+        let until = self.held.until(spot, version).unwrap_or(until);
+        let Some(guard) = self.background.first_guard(spot, until) else {
+            self.end_hold(spot);
+            return false;
+        };
+        self.catalog.set_note(spot, Some(report::waits(&spot.display, &guard.display)));
+        self.held.add(spot, version, until);
+        true
+    }
+
+    /// Forgets that a file waited.
+    fn end_hold(&mut self, spot: &Arc<Spot>) {
+        self.catalog.set_note(spot, None);
+        self.held.remove(spot);
     }
 
     /// Waits for events, or for the time at which a vanished file is believed to be gone or something is tried again, and not at all while there is
@@ -248,7 +239,8 @@ impl Follower {
         let now = Instant::now();
         let times = self.vanished.values().min().copied().into_iter().chain(self.unread.next_end());
         let waits = times.map(|time| time.saturating_duration_since(now));
-        let next = waits.chain((!self.awaited.is_empty()).then_some(RETRY)).min();
+        // While files are held back the time counts that the costly ones take.
+        let next = waits.chain((!self.awaited.is_empty() || !self.held.is_empty()).then_some(RETRY)).min();
         // Rounded up, so that it has passed when the wait is over.
         let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
         let timeout = match self.agenda.looks.is_empty() {
@@ -449,7 +441,7 @@ impl Follower {
                 return self.revive(&spot);
             }
         }
-        self.held.remove(&spot);
+        self.end_hold(&spot);
         self.note(spot, outcome);
     }
 
@@ -547,9 +539,10 @@ impl Follower {
             } else if guard::guards(self.catalog.documents(&spot))
                 && self.is_held(&spot, REMOVED, self.background.last_number())
             {
-                self.vanished.insert(spot, now + VANISH_GRACE);
+                // It is released before.
+                self.vanished.insert(spot, now + RETRY);
             } else {
-                self.held.remove(&spot);
+                self.end_hold(&spot);
                 self.vanished.remove(&spot);
                 self.background.cancel(&spot);
                 self.catalog.remove(&spot);

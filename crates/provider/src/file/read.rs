@@ -109,6 +109,13 @@ pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
+/// Returns the CPU time of a thread of this process. None if it does not run yet, or the kernel has no clock for it.
+pub(crate) fn cpu_time_of(thread: i32) -> Option<Duration> {
+    // How the kernel numbers these clocks (clock_getres(2)): the thread, then 4 for a thread and 2 for what it was scheduled.
+    let clock = (thread > 0).then(|| ClockId::from_raw(!thread << 3 | 6))?;
+    clock_gettime(clock).ok().map(Duration::from)
+}
+
 /// Reads files; the outcomes are in the order of the files, whatever thread read them.
 pub(crate) fn read_all(
     files: &[(Arc<Spot>, PathBuf)],

@@ -38,6 +38,14 @@ pub(crate) fn denied(file: &Arc<str>, denied: &Denied) -> Problem {
     Problem { severity, ..whole(file, denied) }
 }
 
+/// A version of a file that waits for a costly file.
+pub(crate) fn waits(file: &Arc<str>, guard: &str) -> Problem {
+    let text = format_args!(
+        "held back: {guard} was written before, takes long to read, and names a policy that may guard what is opened here; this counts once that is read"
+    );
+    Problem { severity: Severity::Note, ..whole(file, text) }
+}
+
 /// An object that a stronger place gives as well.
 pub(crate) fn duplicate(object: &Object, winner: &Origin, file: &Arc<str>, line: u32) -> Problem {
     let text = match object.is_guard() || object.kind() == Kind::BackendTlsPolicy {

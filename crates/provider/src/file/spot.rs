@@ -18,6 +18,9 @@ pub(crate) struct Spot {
     pub(crate) display: Arc<str>,
 }
 
+/// The number of a root, and the first name below it where that is a folder.
+pub(crate) type Folder = (usize, Option<OsString>);
+
 impl Spot {
     /// The place of a root itself.
     pub(crate) fn root(index: u32, given: &str) -> Arc<Self> {
@@ -32,7 +35,7 @@ impl Spot {
     }
 
     /// The number of its root, and the first name below that if it is a folder: files of one author are in one.
-    pub(crate) fn folder(&self) -> (usize, Option<OsString>) {
+    pub(crate) fn folder(&self) -> Folder {
         let mut names = self.path.iter();
         let first = names.next();
         (self.root_index(), first.filter(|_| names.next().is_some()).map(OsStr::to_owned))

@@ -57,7 +57,12 @@ fn a_file_that_changes_often_waits_once_and_keeps_its_turn() {
 
 /// Takes the names of all files that wait, in the order in which they would be read.
 fn order(line: &mut Line) -> Vec<String> {
-    std::iter::from_fn(|| line.next()).map(|(spot, _)| spot.display.replace("root/", "")).collect()
+    let next = |line: &mut Line| {
+        let (spot, waiting) = line.next()?;
+        line.finish(waiting.number, &spot);
+        Some(spot)
+    };
+    std::iter::from_fn(|| next(line)).map(|spot| spot.display.replace("root/", "")).collect()
 }
 
 #[test]
@@ -96,8 +101,9 @@ fn file_that_guards_is_waited_for_as_it_was_when_the_wait_began() {
     let mut background = Background::new().unwrap();
     let root = Spot::root(0, "root");
     let [one, two] = ["one.yaml", "two.yaml"].map(|name| root.join(OsStr::new(name)));
-    background.add(two, "/nowhere/two".into(), (true, false));
-    assert!(!background.guards_until(u64::MAX));
+    background.add(two.clone(), "/nowhere/two".into(), (true, false));
+    let waits = |background: &Background, until: u64| background.first_guard(&two, until).is_some();
+    assert!(!waits(&background, u64::MAX));
     background.add(one.clone(), "/nowhere/one".into(), (false, true));
     let until = background.last_number();
     background.begin(&catalog, &access).unwrap();
@@ -105,12 +111,12 @@ fn file_that_guards_is_waited_for_as_it_was_when_the_wait_began() {
     for _ in 0..100 {
         background.add(one.clone(), "/nowhere/one".into(), (false, true));
     }
-    assert!(background.guards_until(until));
+    assert!(waits(&background, until));
     let done = until_done(&mut background).unwrap();
-    assert!(done.spot == one && done.guards && !background.guards_until(until));
-    assert!(background.guards_until(u64::MAX), "the next version is waited for by what comes now");
+    assert!(done.spot == one && done.guards && !waits(&background, until));
+    assert!(waits(&background, u64::MAX), "the next version is waited for by what comes now");
     background.cancel(&one);
-    assert!(!background.guards_until(u64::MAX));
+    assert!(!waits(&background, u64::MAX));
 }
 
 #[test]
@@ -123,7 +129,92 @@ fn file_that_was_read_too_early_is_read_after_what_guards() {
     let (both, waiting) = line.next().unwrap();
     assert_eq!((&both, waiting.number), (&at("both.yaml"), 2));
     line.park(both, "both".into(), (2, true));
-    line.add(at("new.yaml"), "new".into(), (false, false));
-    assert!(line.guards_until(1) && line.guards_until(2));
+    let new = at("new.yaml");
+    line.add(new.clone(), "new".into(), (false, false));
+    assert_eq!([0, 1, 2].map(|until| line.guards.first(&new, until).is_some()), [false, true, true]);
     assert_eq!(order(&mut line), ["guard.yaml", "new.yaml", "both.yaml"]);
+}
+
+#[test]
+fn many_waiting_files_cost_little_each() {
+    const COUNT: u64 = 20_000;
+    let root = Spot::root(0, "root");
+    let folders: Vec<Arc<Spot>> = (0..100).map(|at| root.join(OsStr::new(&format!("f{at}")))).collect();
+    let (mut line, mut waits) = (Line::default(), Waits::default());
+    for number in 0..COUNT {
+        let spot = folders[number as usize % 100].join(OsStr::new(&format!("{number}.yaml")));
+        line.add(spot.clone(), "x".into(), (number % 3 == 0, true));
+        waits.add(line.last_number(), &spot);
+    }
+    let (end, mut released) = (Instant::now() + DEADLINE, 0);
+    while let Some((spot, waiting)) = line.next() {
+        released += waits.release(&line.guards).len();
+        line.finish(waiting.number, &spot);
+        assert!(Instant::now() < end, "{} files are left", line.len());
+    }
+    assert_eq!(released + waits.release(&line.guards).len(), COUNT as usize);
+}
+
+/// A line with files of two folders that may hold what guards, `evil/0` to `evil/2` and `good/0`, and edits of three folders that wait for all of these.
+fn guarded() -> (Line, Waits, [Arc<Spot>; 3]) {
+    let root = Spot::root(0, "root");
+    let [evil, good, other] = ["evil", "good", "other"].map(|name| root.join(OsStr::new(name)));
+    let (mut line, mut waits) = (Line::default(), Waits::default());
+    for number in 0..3 {
+        line.add(evil.join(OsStr::new(&format!("{number}"))), "x".into(), (true, true));
+    }
+    line.add(good.join(OsStr::new("0")), "x".into(), (true, true));
+    let edits = [evil, good, other].map(|folder| folder.join(OsStr::new("edit.yaml")));
+    for edit in &edits {
+        waits.add(line.last_number(), edit);
+    }
+    (line, waits, edits)
+}
+
+/// Takes the next file and reads it for a time. Returns its name.
+fn read_next(line: &mut Line, time: Duration) -> String {
+    let (spot, waiting) = line.next().unwrap();
+    line.guards.charge(&spot, time);
+    line.finish(waiting.number, &spot);
+    spot.display.replace("root/", "")
+}
+
+#[test]
+fn a_folder_that_takes_too_long_holds_back_its_own_edits_only() {
+    let (mut line, mut waits, [evil, good, other]) = guarded();
+    assert_eq!(waits.release(&line.guards), [] as [Arc<Spot>; 0]);
+    // It is being read, and is late before it ends.
+    let (spot, waiting) = line.next().unwrap();
+    assert!(!line.guards.charge(&spot, guards::MAX_WAITED), "as long as that it is waited for");
+    assert!(line.guards.charge(&spot, Duration::from_millis(1)) && !line.guards.charge(&spot, guards::MAX_WAITED));
+    let first = |line: &Line, edit: &Spot| line.guards.first(edit, 4).map(|spot| spot.display.replace("root/", ""));
+    assert_eq!(first(&line, &other).as_deref(), Some("good/0"), "the policies of others are waited for all the same");
+    assert_eq!(first(&line, &evil).as_deref(), Some("evil/0"));
+    assert_eq!(waits.release(&line.guards), [] as [Arc<Spot>; 0]);
+    line.finish(waiting.number, &spot);
+    assert_eq!(read_next(&mut line, Duration::ZERO), "good/0");
+    assert_eq!(waits.release(&line.guards), [good, other.clone()]);
+    assert_eq!(read_next(&mut line, Duration::ZERO), "evil/1");
+    assert_eq!(waits.release(&line.guards), [] as [Arc<Spot>; 0], "its author's own edits wait for all");
+    assert_eq!(read_next(&mut line, Duration::ZERO), "evil/2");
+    assert_eq!(waits.release(&line.guards), [evil]);
+    // Once all is read it is waited for like any other.
+    line.add(spot.clone(), "x".into(), (true, true));
+    assert!(line.guards.first(&other, u64::MAX).is_some() && !line.guards.charge(&spot, guards::MAX_WAITED));
+}
+
+#[test]
+fn time_that_reading_takes_is_counted_while_it_is_read() {
+    let background = Background::new().unwrap();
+    let worker = Worker::start(background.results.clone(), background.wake.try_clone().unwrap()).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while worker.id.load(Ordering::Relaxed) == 0 {
+        assert!(Instant::now() < end, "the thread does not run");
+        thread::yield_now();
+    }
+    assert!(cpu_time_of(worker.id.load(Ordering::Relaxed)).is_some());
+    assert_eq!(cpu_time_of(0), None);
+    let own = nix::unistd::gettid().as_raw();
+    let (before, is_between) = (cpu_time(), |time| time <= cpu_time());
+    assert!(cpu_time_of(own).is_some_and(|time| time >= before && is_between(time)));
 }
