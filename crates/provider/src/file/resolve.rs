@@ -1,19 +1,19 @@
 //! Follows a path step by step, so that every step can be watched, checked and counted.
 //!
 //! The kernel follows 40 links of 4 KiB each for one path: 80,000 names, 0.1 s of its time, and each name may be on a file system that does not answer.
-//! Here each name is one system call from the directory before it, and the bounds are small. Nobody gains by swapping a name for a link meanwhile.
+//! Here each name is one system call from the directory before it, and the bounds are small. Swapping a name for a link meanwhile gains nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
-use crate::file::access::Denied;
+use crate::file::access::{Denied, descriptor};
 
 /// Symbolic links followed per path at most; Linux itself stops at 40.
 pub(crate) const MAX_LINKS: usize = 40;
@@ -34,7 +34,7 @@ pub(crate) struct Resolution {
     pub(crate) found: Found,
     /// The path without links as far as it was followed, with the rest behind it.
     pub(crate) real: PathBuf,
-    /// What was found, opened with `O_PATH`.
+    /// The file or directory that was found, opened with `O_PATH`.
     pub(crate) opened: Option<Arc<OwnedFd>>,
     /// Number of names.
     pub(crate) names: usize,
@@ -97,12 +97,49 @@ pub(crate) fn resolve(from: &Path, path: &Path, guard: Guard<'_>) -> Resolution 
 /// Opens a path with `O_PATH` if it leads over no link. A link at its end is opened itself if `flags` has `NOFOLLOW`.
 pub(crate) fn open_unlinked(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Refused by an older kernel, or by what confines the process. The root is not a link.
-        Err(Errno::NOSYS | Errno::PERM) if path == Path::new("/") => openat(CWD, path, flags, Mode::empty()),
-        Err(Errno::NOSYS | Errno::PERM) => Err(Errno::LOOP),
-        opened => opened,
+    unlinked(CWD, path, flags).unwrap_or_else(|| walk_unlinked(path, flags))
+}
+
+/// Opens a path if it leads over no link. None where the kernel is older than 5.6, or what confines the process refuses the call (gVisor, filters of older
+/// container runtimes).
+fn unlinked(directory: impl AsFd, path: &Path, flags: OFlags) -> Option<rustix::io::Result<OwnedFd>> {
+    #[cfg(test)]
+    if testing::lacks_openat2() {
+        return None;
     }
+    let opened = openat2(directory, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    (!matches!(opened, Err(Errno::NOSYS | Errno::PERM))).then_some(opened)
+}
+
+/// The same as [`unlinked`], name by name.
+fn walk_unlinked(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let start = if path.is_absolute() { "/" } else { "." };
+    let mut opened = openat(CWD, start, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut names = names(path).take(MAX_NAMES + 1).enumerate().peekable();
+    while let Some((at, name)) = names.next() {
+        if at == MAX_NAMES {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let next = openat(&opened, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let is_last = names.peek().is_none();
+        opened = match FileType::from_raw_mode(fstat(&next)?.st_mode) {
+            FileType::Symlink if !is_last || !flags.contains(OFlags::NOFOLLOW) => return Err(Errno::LOOP),
+            FileType::Directory => mounted(&opened, &name, next)?,
+            // A link, too.
+            _ if is_last && !flags.contains(OFlags::DIRECTORY) => next,
+            _ => return Err(Errno::NOTDIR),
+        };
+    }
+    Ok(opened)
+}
+
+/// The names of a path that are looked up.
+fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        _ => None,
+    })
 }
 
 struct Walk {
@@ -118,12 +155,7 @@ struct Walk {
 
 impl Walk {
     fn enter(&mut self, path: &Path) {
-        let names = path.components().rev().filter_map(|component| match component {
-            Component::Normal(name) => Some(name.to_owned()),
-            Component::ParentDir => Some(OsString::from("..")),
-            _ => None,
-        });
-        self.ahead.extend(names);
+        self.ahead.extend(names(path).rev());
     }
 
     fn run(mut self, guard: Guard<'_>) -> Resolution {
@@ -188,11 +220,47 @@ impl Walk {
     }
 }
 
-/// Returns what is mounted on a directory, where that happens when it is looked at (autofs).
-fn mounted(parent: &OwnedFd, name: &OsStr, opened: OwnedFd) -> io::Result<OwnedFd> {
+/// Returns the directory that is mounted on one, where that happens when a path leads over it (autofs).
+fn mounted(parent: &OwnedFd, name: &OsStr, opened: OwnedFd) -> rustix::io::Result<OwnedFd> {
     if !fstatfs(&opened).is_ok_and(|about| i128::from(about.f_type) == i128::from(AUTOFS)) {
         return Ok(opened);
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat2(parent, Path::new(name).join("."), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+    let path = Path::new(name).join(".");
+    unlinked(parent, &path, flags).unwrap_or_else(|| {
+        let opened = openat(parent, &path, flags, Mode::empty())?;
+        // The name may have been swapped for a link meanwhile: the directory has another path then.
+        let place = |of: &OwnedFd| readlinkat(CWD, descriptor(of), Vec::new()).map(|path| path.into_bytes());
+        let here = PathBuf::from(OsString::from_vec(place(parent)?)).join(name);
+        if place(&opened)? == here.as_os_str().as_bytes() { Ok(opened) } else { Err(Errno::LOOP) }
+    })
+}
+
+/// A kernel without `openat2`, for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Number of tests that run without it. Others may run without it meanwhile: nothing else is different.
+    static LACKING: AtomicUsize = AtomicUsize::new(0);
+
+    pub(super) fn lacks_openat2() -> bool {
+        LACKING.load(Ordering::SeqCst) > 0
+    }
+
+    /// Lasts until it is dropped.
+    pub(crate) struct WithoutOpenat2(());
+
+    impl WithoutOpenat2 {
+        pub(crate) fn begin() -> Self {
+            LACKING.fetch_add(1, Ordering::SeqCst);
+            Self(())
+        }
+    }
+
+    impl Drop for WithoutOpenat2 {
+        fn drop(&mut self) {
+            LACKING.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }

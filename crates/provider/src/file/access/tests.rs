@@ -100,3 +100,29 @@ fn texts_are_of_files_below_the_roots_only() {
     assert_eq!(texts(Links::Everywhere).get(&name("b.yaml")).as_deref(), Some("other"));
     assert_eq!(texts(Links::WithinRoots).get("/etc/passwd"), None);
 }
+
+#[test]
+fn links_are_judged_the_same_without_openat2() {
+    use crate::file::resolve::testing::WithoutOpenat2;
+
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().canonicalize().unwrap();
+    let path = |name: &str| place.join(name);
+    fs::create_dir(path("d")).unwrap();
+    fs::write(path("d/file"), "a").unwrap();
+    symlink("d", path("link")).unwrap();
+    let judged = || {
+        let flags = [OFlags::empty(), OFlags::NOFOLLOW, OFlags::DIRECTORY, OFlags::DIRECTORY | OFlags::NOFOLLOW];
+        let all = ["", "d", "d/file", "link", "link/file", "d/../d", "d/none", "d/file/x", "link/.."];
+        let one = |name: &str, flags| {
+            let opened = open_unlinked(&path(name), flags);
+            opened.map(|opened| (fs::read_link(descriptor(&opened)).unwrap(), name.to_owned()))
+        };
+        flags.into_iter().flat_map(|flags| all.map(|name| one(name, flags))).collect::<Vec<_>>()
+    };
+    let with = judged();
+    let _without = WithoutOpenat2::begin();
+    assert_eq!(judged(), with);
+    only_regular_files_inside_the_roots_are_opened();
+    a_file_that_is_swapped_for_a_link_is_never_read_through_it();
+}

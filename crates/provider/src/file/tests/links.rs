@@ -244,3 +244,31 @@ fn the_text_of_a_broken_object_is_shown() {
         assert!(problems[0].snippet.is_some(), "{file}: {problems:?}");
     }
 }
+
+/// The same where the kernel has no `openat2`.
+mod without_openat2 {
+    use crate::file::resolve::testing::WithoutOpenat2;
+
+    macro_rules! without {
+        ($($name:ident)+) => {$(
+            #[test]
+            fn $name() {
+                let _without = WithoutOpenat2::begin();
+                super::$name();
+            }
+        )+};
+    }
+
+    without! {
+        a_mounted_config_map_is_followed_through_every_swap
+        a_file_behind_a_link_is_followed_too
+        a_linked_directory_is_followed_and_so_is_the_link
+        circles_of_links_are_problems_at_their_place
+        a_link_to_nothing_is_a_problem_until_there_is_something
+        a_link_to_a_directory_that_vanishes_is_a_problem_and_followed_when_that_comes_back
+        a_root_may_be_a_link_that_is_swapped
+        a_link_that_leads_out_of_the_root_is_a_warning_and_gives_nothing
+        a_link_into_another_root_is_followed
+        files_of_the_kernel_are_read_through_no_link_and_as_no_root
+    }
+}
