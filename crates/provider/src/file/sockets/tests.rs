@@ -185,6 +185,24 @@ fn hold_ends_after_its_time_and_grows_with_each_relapse() {
 }
 
 #[test]
+fn hold_is_not_ended_by_many_other_paths() {
+    let (led, now) = (Arc::<str>::from("/own"), Instant::now());
+    let mut holds = Holds::default();
+    let path = |number: usize| Arc::<str>::from(format!("/link/{number}"));
+    let after = |seconds: u64| now + Duration::from_secs(seconds);
+    for number in 0..2 * holds::MAX_HOLDS {
+        let said = holds.judge(&path(number), Ok(led.clone()), true, now);
+        assert_eq!(said.is_ok(), number < holds::MAX_HOLDS, "{number}");
+    }
+    let mut turned =
+        |number: usize, seconds: u64| holds.judge(&path(number), Ok("/good".into()), false, after(seconds));
+    assert!(turned(0, 1).unwrap_err().contains("/own"));
+    assert!(turned(holds::MAX_HOLDS, 1).unwrap_err().contains("other paths"), "nothing is remembered of it");
+    assert!(holds.judge(&Arc::from("/plain"), Ok("/plain".into()), false, after(1)).is_ok());
+    assert!(holds.judge(&path(9_999), Ok("/good".into()), false, after(120)).is_ok(), "all are over");
+}
+
+#[test]
 fn path_is_known_as_long_as_a_backend_names_it() {
     let sockets = SocketPaths::default();
     let path = "/no-such-folder/a";
