@@ -51,11 +51,12 @@ pub(crate) struct Background {
 
 /// The file that is being read.
 #[derive(Debug)]
-struct Running {
+pub(crate) struct Running {
     spot: Arc<Spot>,
     /// Its number in the line.
-    number: u64,
-    guards: bool,
+    pub(crate) number: u64,
+    /// Others wait for it.
+    pub(crate) guards: bool,
     cancelled: Arc<AtomicBool>,
     began: Instant,
     /// Time of the thread that is charged so far.
@@ -89,10 +90,6 @@ pub(crate) struct Done {
     old: Vec<u128>,
     /// It took no longer than other files may.
     is_cheap: bool,
-    /// Others wait for it.
-    pub(crate) guards: bool,
-    /// Its number in the line.
-    pub(crate) number: u64,
 }
 
 impl Done {
@@ -211,8 +208,8 @@ impl Background {
     }
 
     /// The file that was read, unless it was cancelled.
-    pub(crate) fn take_done(&mut self) -> Option<Done> {
-        let mut done = self.done.try_recv().ok()?;
+    pub(crate) fn take_done(&mut self) -> Option<(Done, Running)> {
+        let done = self.done.try_recv().ok()?;
         // Its byte is written behind it.
         let _woken = self.wakes.read_exact(&mut [0]);
         self.charge();
@@ -221,11 +218,10 @@ impl Background {
         if running.cancelled.load(Ordering::Relaxed) {
             return None;
         }
-        (done.guards, done.number) = (running.guards, running.number);
         if done.is_cheap {
             self.costly.remove(&done.spot);
         }
-        Some(done)
+        Some((done, running))
     }
 
     fn cancel_running(&mut self, is_meant: impl Fn(&Spot) -> bool) {
@@ -255,7 +251,7 @@ impl Worker {
                     Outcome::Trouble(report::whole(&spot.display, text))
                 });
                 let is_cheap = cpu_time().saturating_sub(began) < QUICK_TIME;
-                let done = Done { spot, outcome, old, is_cheap, guards: false, number: 0 };
+                let done = Done { spot, outcome, old, is_cheap };
                 if results.send(done).is_err() || wake.write_all(&[0]).is_err() {
                     return;
                 }

@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use store::{Batch, Source};
 
 use crate::file::access::Links;
-use crate::file::background::{Background, Done};
+use crate::file::background::{Background, Done, Running};
 use crate::file::catalog::Catalog;
 use crate::file::document::Parsed;
 use crate::file::events::{Agenda, Created, Look, created};
@@ -176,11 +176,11 @@ impl Follower {
 
     /// Takes in a costly file that was read meanwhile, unless it changed again: then it is looked at again.
     fn note_costly(&mut self) {
-        if let Some(done) = self.background.take_done() {
-            if self.agenda.is_changing(&done.spot) && !done.guards {
+        if let Some((done, running)) = self.background.take_done() {
+            if self.agenda.is_changing(&done.spot) && !running.guards {
                 self.await_writer(&done.spot);
             } else if done.is_of(self.catalog.documents(&done.spot)) {
-                self.note_done(done);
+                self.note_done(done, &running);
             } else {
                 self.agenda.add(done.spot, Look::Read);
             }
@@ -189,8 +189,8 @@ impl Follower {
 
     /// Takes in a costly file, unless another one was written before it that may guard what it opens: then it is read again after that. It keeps its number
     /// meanwhile, as others may wait for it.
-    fn note_done(&mut self, done: Done) {
-        let Done { spot, outcome, number, guards, .. } = done;
+    fn note_done(&mut self, done: Done, &Running { number, guards, .. }: &Running) {
+        let Done { spot, outcome, .. } = done;
         let opens = |parsed: &Vec<Parsed>| guard::opens(self.catalog.documents(&spot), parsed);
         let is_held = matches!(&outcome, Outcome::Documents(parsed) if opens(parsed));
         if is_held && self.background.first_guard(&spot, number.saturating_sub(1)).is_some() {

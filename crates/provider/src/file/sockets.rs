@@ -35,7 +35,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Names that one look, once a second, looks up: 2 µs each, so 20 ms. Those that wait longest come first.
 const NAMES_A_LOOK: usize = 10_000;
 
-/// A path waits a second for the next look, and one with many names so many times as long as it has this many names.
+/// A path waits a second for the next look, and one with many names a multiple of that: once for each time that it has this many names.
 const NAMES_A_SECOND: usize = 16;
 
 /// A path that could not be looked up again for so long is refused.
@@ -48,7 +48,7 @@ type Refuses = dyn Fn(&str) -> bool + Send + Sync;
 #[derive(Clone)]
 pub struct SocketPaths(Arc<Shared>);
 
-/// What a test does before a name is looked up.
+/// Action of a test before a name is looked up.
 #[cfg(test)]
 type Stall = Arc<dyn Fn(&std::path::Path) + Send + Sync>;
 
@@ -149,7 +149,8 @@ impl SocketPaths {
     pub fn look_again(&self) -> Option<Batch> {
         let mut state = self.0.state();
         state.queue_due(Instant::now());
-        state = self.0.wait(state, (LOOK_AGAIN, LOOK_AGAIN), |state| state.queue.is_empty() && state.looks.is_idle());
+        state =
+            self.0.wait(state, (LOOK_AGAIN, LOOK_AGAIN), |state| state.queue.is_empty() && !state.looks.is_running());
         state.refuse_unanswered(Instant::now());
         let differs = |known: &Known| known.target.is_some() && known.target != known.reported;
         let changed = state.paths.iter().filter(|(_, known)| differs(known)).map(|(path, _)| path.clone());

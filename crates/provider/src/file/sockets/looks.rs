@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -19,17 +20,20 @@ const UNANSWERED_AFTER: Duration = Duration::from_secs(2);
 /// Threads at most. With so many places that do not answer nothing further is looked at: what is waiting is refused.
 const MAX_THREADS: usize = 16;
 
-/// A path on a file system that does not answer costs as much as so many names: it is looked at again after 5 seconds.
+/// A path on a file system that does not answer costs as much as this many names: it is looked at again after 5 seconds.
 const UNANSWERED_NAMES: usize = 5 * super::NAMES_A_SECOND;
 
 /// The refusal of a path on a file system that does not answer.
 pub(super) const UNANSWERED: &str =
     "could not be looked up: a file system on its way does not answer; it is looked at again, check its mounts";
 
+/// The refusal of a path that made its look panic.
+const PANICKED: &str = "could not be looked up because of a bug in Chancery: please report it, with the path";
+
 /// Niceness of the threads (nice(2)): what is served comes first.
 const NICENESS: i32 = 10;
 
-/// What a look at a path came to.
+/// The outcome of a look at a path.
 pub(super) struct Look {
     pub(super) target: SocketTarget,
     /// No `Backend` may lead there.
@@ -56,7 +60,7 @@ struct Running {
 impl Looks {
     /// Returns true if a further thread may start.
     pub(super) fn has_place(&self) -> bool {
-        self.is_idle() && self.running.len() < MAX_THREADS
+        !self.is_running() && self.running.len() < MAX_THREADS
     }
 
     /// Number of threads.
@@ -65,11 +69,7 @@ impl Looks {
         self.running.len()
     }
 
-    /// Returns true if no thread works but for those that wait for an answer.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.is_running()
-    }
-
+    /// Returns true if a thread works, other than those that wait for an answer.
     pub(super) fn is_running(&self) -> bool {
         self.running.values().any(|one| !one.is_unanswered)
     }
@@ -120,11 +120,17 @@ fn work_off(shared: &Shared, number: u64) {
     let mut state = shared.state();
     while let Some(path) = state.next() {
         drop(state);
-        let look = look(&path, &shared.refuses, &mut |next| {
+        let begin = &mut |next: &Path| {
             shared.state().looks.begin(number, next)?;
             #[cfg(test)]
             shared.stall(next);
             Ok(())
+        };
+        // A look that panics costs this path only: it works on texts of its own, so it leaves nothing behind.
+        let look = catch_unwind(AssertUnwindSafe(|| look(&path, &shared.refuses, begin))).unwrap_or_else(|_| Look {
+            target: Err(PANICKED.into()),
+            is_refused: false,
+            names: UNANSWERED_NAMES,
         });
         state = shared.state();
         if state.note(&path, look, Instant::now()) && state.is_started {
