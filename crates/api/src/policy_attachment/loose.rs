@@ -53,7 +53,7 @@ pub(crate) fn read(root: Cursor<'_, '_>, attachment: &mut PolicyAttachment) {
     attachment.remnant = found.is_unread || reads_nothing;
 }
 
-/// The fields of what may be the spec: whatever its case, in a list, or beside it.
+/// The fields of what may be the spec: whatever its case, in a list, or next to it.
 fn fields<'a, 't>(root: Cursor<'a, 't>) -> impl Iterator<Item = (Cursor<'a, 't>, Cursor<'a, 't>)> {
     let specs = root.entries().filter(|(name, _)| name.as_str().is_some_and(|name| name.eq_ignore_ascii_case("spec")));
     let inside = specs.flat_map(|(_, spec)| {
@@ -80,6 +80,8 @@ struct Found {
     /// The next target is that of `targetRef`.
     is_single: bool,
     single: Option<PolicyTargetRef>,
+    /// Number of targets that were read, of all fields.
+    count: usize,
     targets: Vec<PolicyTargetRef>,
     selectors: Vec<PolicyTargetSelector>,
     /// Something is written of which neither kind nor name can be read.
@@ -105,9 +107,10 @@ impl Found {
     }
 
     fn target(&mut self, item: Cursor<'_, '_>) {
-        if !self.has_room(self.targets.len()) {
+        if !self.has_room(self.count) {
             return;
         }
+        self.count += 1;
         let target = PolicyTargetRef {
             group: text(item, "group").unwrap_or_default(),
             kind: text(item, "kind").unwrap_or_default(),

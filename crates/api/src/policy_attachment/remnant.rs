@@ -109,7 +109,7 @@ impl Object {
     }
 }
 
-/// A united policy has so many further targets, selectors and guards: 16 texts of one policy with all that the API allows. Of more texts it is for
+/// Largest number of further targets, selectors and guards of a united policy: 16 texts of one policy with all that the API allows. Of more texts it is for
 /// everything in its namespace.
 const MAX_UNITED: usize = 256;
 

@@ -133,7 +133,7 @@ fn unread_kinds_of_gateway_groups_are_warnings() {
     assert!(problem.text.contains("the kind HTTPRouteFilter of gateway.envoyproxy.io is not read"), "{problem}");
 }
 
-/// What is read of a text whose only object is a policy that cannot be used.
+/// Returns the remnant of a text whose only object is a policy that cannot be used.
 fn remnant(text: &str) -> (Object, PolicyAttachment) {
     let file: Arc<str> = "a.yaml".into();
     let decoded = read(&documents(text).next().expect("a document"), &file);
@@ -232,6 +232,13 @@ fn targets_that_cannot_be_read_are_for_everything() {
     let many = vec!["{kind: HTTPRoute, name: r}"; 100].join(", ");
     let found = attachment("SecurityPolicy", &format!("{{targetRefs: [{many}], jwt: {{}}}}"));
     assert!(found.for_all && found.target_refs.len() == 64, "{found:?}");
+    // Those of misspelt fields count, too.
+    let few = vec!["{kind: HTTPRoute, name: r}"; 30].join(", ");
+    let found = attachment(
+        "SecurityPolicy",
+        &format!("{{targetrefs: [{few}], TargetRefs: [{few}], targetRefs: [{few}], jwt: {{}}}}"),
+    );
+    assert_eq!((found.for_all, found.further.len(), found.target_refs.len()), (true, 60, 4), "{found:?}");
 }
 
 #[test]
@@ -284,7 +291,7 @@ fn an_api_server_may_store_what_cannot_be_used() {
 }
 
 #[test]
-fn of_two_texts_the_targets_and_guards_of_both_count() {
+fn two_texts_unite_targets_and_guards() {
     let object = |kind: &str, spec: &str| decoded(kind, spec).object().cloned().expect("a policy");
     let spec = |name: &str, field: &str| {
         format!("{{targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: {name}}}], {field}: {{}}}}")
