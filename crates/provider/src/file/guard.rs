@@ -12,15 +12,18 @@ use memchr::memmem::Finder;
 use crate::file::access::Access;
 use crate::file::document::{Document, Known as _, Parsed};
 
-/// Names of what guards, as they are in texts: policies of Envoy Gateway and of Gateway API, each without the word `Policy`, and filters of routes. An author who
-/// writes a kind with escapes is overtaken; that opens nothing of others.
-const POLICIES: [&str; 6] =
-    ["Security", "EnvoyExtension", "ClientTraffic", "BackendTraffic", "BackendTLS", "EnvoyPatch"];
+/// The end of the names of most kinds that guard.
 const POLICY: &str = "Policy";
+
+/// Names of filters of routes that guard.
 const FILTERS: [&str; 2] = ["HTTPRouteFilter", "ExternalAuth"];
 
-/// Bytes of the longest of these names.
-const LONGEST: usize = "EnvoyExtensionPolicy".len();
+/// Names of what guards, as they are in texts: every kind of policies, and filters. An author who writes a kind with escapes is overtaken; that opens nothing of
+/// others.
+fn names() -> impl Iterator<Item = &'static str> {
+    let guards = |kind: &&Kind| kind.is_attached() || kind.name().ends_with(POLICY);
+    Kind::ALL.iter().filter(guards).map(|kind| kind.name()).chain(FILTERS)
+}
 
 /// Bytes that are looked at in one turn, at 2 GB a second: 30 ms, of the 50 ms that an edit of another file may wait. What is beyond may be anything.
 const MAX_LOOKED: u64 = 64 << 20;
@@ -32,28 +35,38 @@ const CHUNK: usize = 256 << 10;
 pub(crate) struct Scan {
     left: u64,
     policy: Finder<'static>,
-    filters: [Finder<'static>; 2],
+    /// Names that end with [`POLICY`], without that.
+    policies: Vec<&'static str>,
+    others: Vec<Finder<'static>>,
+    /// Bytes of the longest name.
+    longest: usize,
 }
 
 impl Scan {
     pub(crate) fn new() -> Self {
-        Self { left: MAX_LOOKED, policy: Finder::new(POLICY), filters: FILTERS.map(Finder::new) }
+        let (policies, others) = (
+            names().filter_map(|name| name.strip_suffix(POLICY)).collect(),
+            names().filter(|name| !name.ends_with(POLICY)),
+        );
+        let longest = names().map(str::len).max().unwrap_or_default();
+        let others = others.map(Finder::new).collect();
+        Self { left: MAX_LOOKED, policy: Finder::new(POLICY), policies, others, longest }
     }
 
     /// Returns true if a text names what guards.
     fn names_guard(&self, text: &[u8]) -> bool {
         let is_policy = |at: usize| {
             let before = text.get(..at).unwrap_or_default();
-            POLICIES.iter().any(|name| before.ends_with(name.as_bytes()))
+            self.policies.iter().any(|name| before.ends_with(name.as_bytes()))
         };
-        self.policy.find_iter(text).any(is_policy) || self.filters.iter().any(|name| name.find(text).is_some())
+        self.policy.find_iter(text).any(is_policy) || self.others.iter().any(|name| name.find(text).is_some())
     }
 
     /// Returns true if a file may hold what guards.
     pub(crate) fn may_guard(&mut self, path: &Path, access: &Access) -> bool {
         // What cannot be read says so once it is its turn.
         let Ok((mut file, _)) = access.file(path) else { return false };
-        let (mut buffer, mut kept) = (vec![0; LONGEST + CHUNK], 0);
+        let (mut buffer, mut kept) = (vec![0; self.longest + CHUNK], 0);
         loop {
             let Some(room) = buffer.get_mut(kept..) else { return true };
             let read = match file.read(room) {
@@ -68,7 +81,7 @@ impl Scan {
                 return true;
             }
             let end = text.len();
-            kept = end.min(LONGEST);
+            kept = end.min(self.longest);
             buffer.copy_within(end - kept..end, 0);
         }
     }
@@ -119,3 +132,6 @@ fn opens_or_guards(object: &Object) -> bool {
 fn is_opening(kind: Kind) -> bool {
     matches!(kind, Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet | Kind::ReferenceGrant)
 }
+
+#[cfg(test)]
+mod tests;
