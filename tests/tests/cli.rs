@@ -263,14 +263,14 @@ fn of_two_objects_of_one_name_the_first_file_wins_and_both_are_named() {
     insta::assert_snapshot!(told(place.path(), &["validate", "-f", "DIR"], ""), @"
     exit code 1
     --- stdout
-    error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/b.yaml:1 has no effect; remove or rename one of them
+    error: written twice: the one at DIR/a.yaml:1 comes first and is effective, this one at DIR/b.yaml:1 has no effect; remove or rename one of them
       --> DIR/b.yaml:5:9
        in Service default/web
       |
     5 |   name: web
       |         ^
 
-    error: written twice: the one at DIR/a.yaml:1 comes first and is in force, this one at DIR/c/d.yaml:1 has no effect; remove or rename one of them
+    error: written twice: the one at DIR/a.yaml:1 comes first and is effective, this one at DIR/c/d.yaml:1 has no effect; remove or rename one of them
       --> DIR/c/d.yaml:5:9
        in Service default/web
       |

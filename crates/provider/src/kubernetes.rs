@@ -65,7 +65,7 @@ pub use kube::Client;
 pub use observed::{Observed, Standing};
 pub use pace::Pace;
 pub use secret::{Kept, SecretError, SecretStore};
-pub use tokens::{Bearer, BoundPod, RecheckTiming, ReviewError, TokenRechecks, TokenReviewer, Withdrawn};
+pub use tokens::{Bearer, BoundPod, RecheckTiming, ReviewError, TokenRechecks, TokenReviewer};
 
 /// What to follow.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use crate::policy_attachment::remnant;
 use crate::problem::Severity;
 use crate::schema::nearest;
 
-/// Kinds that exist and are not read, but have names so like those of ours that one might take them for mistakes.
+/// Kinds that exist and are not read, but have names so like those that are read that one might take them for mistakes.
 const EXISTING: &[(&str, &str)] = &[(group::ENVOY_GATEWAY, "HTTPRouteFilter")];
 
 /// Groups of which every kind is about gateways: what is written in them and not read is missing there.
@@ -77,7 +77,7 @@ pub(super) fn kind(group: &str, kind: &str) -> Unknown {
     }
 }
 
-/// The group that was meant by another one: one of ours with a mistake in it, or any with other capitals; of a kind about gateways its own with a
+/// The group that was meant by another one: one that is read with a mistake in it, or any with other capitals; of a kind about gateways its own with a
 /// mistake in it.
 fn meant_group(group: &str, kind: &str) -> Option<&'static str> {
     let groups = || Kind::ALL.iter().map(|kind| kind.group());

@@ -58,7 +58,7 @@ fn options() -> Options {
 
 struct Reader<'t> {
     text: &'t str,
-    /// What is wrong is passed over, as far as one can go on behind it.
+    /// True: faults are passed over, as far as one can go on behind them.
     loose: bool,
     builder: Builder<'t>,
     open: Vec<Open>,

@@ -83,7 +83,7 @@ impl Parsed {
 }
 
 impl Document {
-    /// What it gives and keeps, without remnants: they are the best that is known, and no form that could be kept.
+    /// Returns the objects that it gives and keeps, without remnants: they are the best that is known, and no form that could be kept.
     pub(crate) fn forms(&self) -> impl Iterator<Item = &Object> {
         self.objects.iter().map(|(object, _)| object).filter(|object| !object.is_remnant())
     }

@@ -54,7 +54,7 @@ pub(crate) fn duplicate(object: &Object, winner: &Origin, file: &Arc<str>, line:
              remove or rename one of them"
         ),
         false => format!(
-            "written twice: the one at {winner} comes first and is in force, this one at {file}:{line} has no effect; \
+            "written twice: the one at {winner} comes first and is effective, this one at {file}:{line} has no effect; \
              remove or rename one of them"
         ),
     };

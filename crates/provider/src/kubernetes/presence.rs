@@ -79,7 +79,7 @@ pub struct PodId {
     pub uid: Arc<str>,
 }
 
-/// What the API server says of a Pod.
+/// Facts of the API server about a Pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its labels, of those that are kept.
@@ -151,7 +151,7 @@ struct Tracked {
     pod: PodId,
     gone: Weak<watch::Sender<bool>>,
     since: Instant,
-    /// What the API server said of it last; none before it said anything.
+    /// Last facts of the API server; none before it sent any.
     facts: Option<PodFacts>,
     /// The last look at it failed.
     is_uncertain: bool,
@@ -201,7 +201,7 @@ impl Presence {
         gone
     }
 
-    /// What the API server said of a tracked Pod; none if it has not said anything.
+    /// Returns the facts of a tracked Pod; none if the API server has not sent any.
     #[must_use]
     pub fn facts(&self, uid: &str) -> Option<PodFacts> {
         self.state().tracked.get(uid)?.facts.clone()

@@ -16,7 +16,7 @@ mod rechecks;
 #[cfg(test)]
 mod tests;
 
-pub use rechecks::{RecheckTiming, TokenRechecks, Withdrawn};
+pub use rechecks::{RecheckTiming, TokenRechecks};
 
 /// Asks whose tokens are.
 #[derive(Clone)]

@@ -148,7 +148,7 @@ fn a_broken_edit_that_guards_more_counts_too() {
 }
 
 #[test]
-fn of_policies_that_are_written_twice_all_close() {
+fn policies_that_are_written_twice_all_close() {
     let [one, two] = ["one", "two"].map(|route| policy("{name: p}", route));
     let mut policies = Policies::of(&[("a.yaml", &one), ("b.yaml", &two)]);
     assert_eq!(policies.closed(), ["one", "two"]);

@@ -31,7 +31,7 @@ struct Server {
     forbids: Forbids,
 }
 
-/// What a server refuses.
+/// Requests that a server refuses.
 #[derive(Clone, Copy, PartialEq)]
 enum Forbids {
     Nothing,

@@ -54,7 +54,7 @@ impl Default for RecheckTiming {
 }
 
 /// Becomes `true` once a token is withdrawn. It is reviewed until this is dropped.
-pub type Withdrawn = Arc<watch::Sender<bool>>;
+type Withdrawn = Arc<watch::Sender<bool>>;
 
 /// See the module. A clone is the same.
 #[derive(Clone, Default)]
@@ -72,7 +72,7 @@ struct Token {
     pod: Option<PodId>,
     withdrawn: Weak<watch::Sender<bool>>,
     reviewed: Instant,
-    /// It ends by itself then.
+    /// It expires then.
     ends: Option<Instant>,
 }
 
