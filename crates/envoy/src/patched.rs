@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ir::patch::{Action, Patch, PatchSet, PolicyPatches};
 use ir::raw::{RawFault, RawOutput, RawRules};
 use ir::{ClusterName, RawName, RawResource};
-use patch::OperationError;
+use patch::{Budget, OperationError};
 use serde_json::Value as Json;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -60,14 +60,15 @@ pub enum PatchOutcome {
 /// Of a policy that is about to be tried.
 const WAITS: &str = "it waits until proxies have answered to those before it, since they refused the resource with all";
 
-/// Patches of one policy for one resource: each looks at the whole resource, up to 2 ms.
+/// Patches of one policy for one resource: each looks at the whole resource, and all share the budget of the resource.
 const MOST_PATCHES: usize = 1_000;
 
-/// So many of the mistakes in a patched resource are told.
-const TOLD: usize = 3;
+/// Mistakes in a patched resource that are listed.
+const LISTED: usize = 3;
 
 /// Applies the patches of all policies to a resource, in their order; none as base: there is no such resource. A policy of which something
-/// cannot be done, or with which the checks refuse the resource, is left out whole. `has` says what the fleet has besides.
+/// cannot be done, or with which the checks refuse the resource, is left out whole, and so is one for which the budget of the resource has no
+/// work left. `has` says what the fleet has besides.
 pub fn patched(
     id: &RawName,
     base: Option<&Base<'_>>,
@@ -76,9 +77,15 @@ pub fn patched(
 ) -> Patched {
     let mut current: Option<Arc<RawResource>> = None;
     let (mut mark, mut outcomes, mut names) = (0, Vec::with_capacity(set.policies.len()), BTreeSet::new());
+    let printed = base.map(|base| print(id, base.bytes)).transpose();
+    let mut budget = Budget::of(set.policies.iter().flat_map(values).chain(printed.iter().flatten()));
     // Of a resource that was refused nobody says which patches are to blame: from then on each waits for the answer to those before it.
     let is_sure = |mark: u64| mark == 0 || set.refused.is_empty() || set.accepted.contains(&mark);
     for policy in &set.policies {
+        if budget.is_spent() || values(policy).try_for_each(|value| budget.read(value)).is_err() {
+            outcomes.push(PatchOutcome::LeftOut(None, OperationError::Spent.to_string()));
+            continue;
+        }
         let next = mark_of(mark, policy);
         if let Some(words) = set.refused.get(&next) {
             outcomes.push(PatchOutcome::Refused(Arc::clone(words)));
@@ -88,7 +95,12 @@ pub fn patched(
             outcomes.push(PatchOutcome::LeftOut(None, WAITS.to_owned()));
             continue;
         }
-        outcomes.push(match apply(id, base, current.as_deref(), (policy, &set.rules)) {
+        let before = match &current {
+            Some(current) => print(id, &encode(Arc::clone(current), Vec::new()).body.concat()).map(Some),
+            None => printed.clone(),
+        };
+        let applied = before.and_then(|before| apply(id, base, before, (policy, &set.rules), &mut budget));
+        outcomes.push(match applied {
             Err(outcome) => outcome,
             Ok(resource) => {
                 names.extend(resource.names.iter().cloned());
@@ -117,6 +129,23 @@ fn encode(resource: Arc<RawResource>, needs: Vec<RawName>) -> Encoded {
     raw(&RawOutput { resource, parts, needs }, None)
 }
 
+fn left_out(text: impl ToString) -> PatchOutcome {
+    PatchOutcome::LeftOut(None, text.to_string())
+}
+
+/// Returns the JSON form of a message.
+fn print(id: &RawName, bytes: &[u8]) -> Result<Json, PatchOutcome> {
+    protojson::to_proto_json(id.message, bytes).map_err(left_out)
+}
+
+/// Returns the values of a policy's patches.
+fn values(policy: &PolicyPatches) -> impl Iterator<Item = &Json> {
+    policy.patches.iter().filter_map(|patch| match &patch.action {
+        Action::Add(value) | Action::Replace(value) | Action::Test(value) => Some(&**value),
+        Action::Remove | Action::Move(_) | Action::Copy(_) => None,
+    })
+}
+
 /// The mark of a policy on top of others.
 fn mark_of(before: u64, policy: &PolicyPatches) -> u64 {
     let mut hasher = Xxh3::new();
@@ -131,39 +160,35 @@ fn mark_of(before: u64, policy: &PolicyPatches) -> u64 {
 fn apply(
     id: &RawName,
     base: Option<&Base<'_>>,
-    current: Option<&RawResource>,
+    before: Option<Json>,
     (policy, rules): (&PolicyPatches, &RawRules),
+    budget: &mut Budget,
 ) -> Result<Arc<RawResource>, PatchOutcome> {
-    let left_out = |text: String| PatchOutcome::LeftOut(None, text);
-    let print = |bytes: &[u8]| protojson::to_proto_json(id.message, bytes).map_err(|error| left_out(error.to_string()));
-    let before = match (current, base) {
-        (Some(current), _) => Some(print(&encode(Arc::new(current.clone()), Vec::new()).body.concat())?),
-        (None, Some(base)) => Some(print(base.bytes)?),
-        (None, None) => None,
-    };
+    before.iter().try_for_each(|before| budget.read(before)).map_err(left_out)?;
     if policy.patches.len() > MOST_PATCHES {
         return Err(left_out(format!("the policy has more than {MOST_PATCHES} patches of this resource")));
     }
-    let document = policy.patches.iter().try_fold(before, |document, patch| operate(document, patch).map(Some))?;
+    let operate = |document, patch| operate(document, patch, budget).map(Some);
+    let document = policy.patches.iter().try_fold(before, operate)?;
+    document.iter().try_for_each(|document| budget.read(document)).map_err(left_out)?;
     let reading = read_raw(id.message, &document.unwrap_or_default(), true);
-    let Some(resource) = reading.resource else { return Err(left_out(told(&reading.errors))) };
+    let Some(resource) = reading.resource else { return Err(left_out(listed(&reading.errors))) };
     if resource.id.name != id.name {
         let text = format!("the name of a resource cannot be changed, and would be {}", resource.id.name);
         return Err(left_out(text));
     }
     let refused = rules.refuse(&resource, || base.and_then(|base| without_patches(id, base)));
     if !refused.is_empty() {
-        return Err(left_out(told(&refused)));
+        return Err(left_out(listed(&refused)));
     }
     if base.is_some_and(|base| base.vhds) != resource.tail.is_some() {
-        let text = "whether hosts come one by one (vhds) cannot be changed".to_owned();
-        return Err(left_out(text));
+        return Err(left_out("whether hosts come one by one (vhds) cannot be changed"));
     }
     Ok(resource)
 }
 
 /// One operation. What is not there can only be added as a whole.
-fn operate(document: Option<Json>, patch: &Patch) -> Result<Json, PatchOutcome> {
+fn operate(document: Option<Json>, patch: &Patch, budget: &mut Budget) -> Result<Json, PatchOutcome> {
     let makes = matches!(patch.action, Action::Add(_)) && patch.query.is_none() && patch.pointer.is_empty();
     let mut document = match document {
         Some(document) => document,
@@ -179,7 +204,7 @@ fn operate(document: Option<Json>, patch: &Patch) -> Result<Json, PatchOutcome> 
         Action::Test(value) => patch::Action::Test(value),
     };
     let place = patch::Place { query: patch.query.as_deref(), pointer: &patch.pointer };
-    patch::apply(&mut document, action, place)
+    patch::apply(&mut document, action, place, budget)
         .map_err(|error| PatchOutcome::LeftOut(Some(patch.number), with_nearest(&error)))?;
     Ok(document)
 }
@@ -192,13 +217,13 @@ fn with_nearest(error: &OperationError) -> String {
     near.map_or_else(|| error.to_string(), |near| format!("{error}; did you mean {near}?"))
 }
 
-fn told(errors: &[RawFault]) -> String {
+fn listed(errors: &[RawFault]) -> String {
     let one = |fault: &RawFault| {
         if fault.path.is_empty() { fault.text.to_string() } else { format!("{}: {}", fault.path, fault.text) }
     };
-    let mut texts: Vec<String> = errors.iter().take(TOLD).map(one).collect();
-    if errors.len() > TOLD {
-        texts.push(format!("{} more", errors.len() - TOLD));
+    let mut texts: Vec<String> = errors.iter().take(LISTED).map(one).collect();
+    if errors.len() > LISTED {
+        texts.push(format!("{} more", errors.len() - LISTED));
     }
     texts.join("; ")
 }

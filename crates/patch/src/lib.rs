@@ -9,7 +9,7 @@ mod strategic;
 
 use serde_json::Value;
 
-pub use operation::{Action, OperationError, Place, apply};
+pub use operation::{Action, Budget, OperationError, Place, apply};
 pub use strategic::{MergeError, strategic_merge};
 
 /// Applies a JSON merge patch (RFC 7396): null takes a field away, objects are merged, everything else is replaced.

@@ -5,11 +5,14 @@
 
 use std::fmt::Write as _;
 
-use jsonpath_rust::JsonPath as _;
+use jsonpath_rust::query::js_path_process;
 use serde_json::{Map, Value};
 
+pub use self::budget::Budget;
+use self::query::Query;
 use self::size::Size;
 
+mod budget;
 mod query;
 mod size;
 #[cfg(test)]
@@ -82,6 +85,11 @@ pub enum OperationError {
     /// It would become larger than anything can be.
     #[error("the resource would have more than {} values, or more than {} MiB of text", size::MOST_VALUES, size::MOST_BYTES >> 20)]
     TooLarge,
+    /// The operations on the resource would together cost more than its budget.
+    #[error(
+        "all patches of this resource together cost too much: fewer patches, fewer jsonPath of many values, fewer of .., of commas, of match and search"
+    )]
+    Spent,
     /// A pointer that goes too deep.
     #[error("a JSON pointer with more than {MOST_STEPS} steps")]
     TooDeep,
@@ -137,23 +145,28 @@ fn there(members: &[String]) -> String {
     text
 }
 
-/// Does one operation.
+/// Does one operation, with work of the budget.
 ///
 /// # Errors
-/// If it cannot be done; the document may have been changed by then.
-pub fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Result<(), OperationError> {
+/// If it cannot be done, or the budget is spent; the document may have been changed by then.
+pub fn apply(
+    document: &mut Value,
+    action: Action<'_>,
+    place: Place<'_>,
+    budget: &mut Budget,
+) -> Result<(), OperationError> {
     let rest = tokens(place.pointer)?;
     let Some(query) = place.query else {
-        fits(document, action, &rest, 1)?;
-        return at(document, action, &rest);
+        fits(document, action, &rest, 1, budget)?;
+        return at(document, action, &rest, budget);
     };
-    let mut found = find(document, query)?;
+    let mut found = find(document, query, budget)?;
     if action == Action::Remove {
         // Items behind one that goes move up.
         found.reverse();
     }
     if let Some(first) = found.first() {
-        fits(document, action, &[first, &*rest].concat(), found.len() as u64)?;
+        fits(document, action, &[first, &*rest].concat(), found.len() as u64, budget)?;
     }
     let copies = matches!(action, Action::Copy(_));
     if copies && found.len() > MOST_COPIES {
@@ -166,19 +179,30 @@ pub fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Resu
         path.extend_from_slice(&rest);
         if copies {
             // What is copied can be another with each.
-            fits(document, action, &path, 1)?;
+            fits(document, action, &path, 1, budget)?;
         }
-        at(document, action, &path)
+        at(document, action, &path, budget)
     })
 }
 
-/// Refuses an operation that would make the document too large, before anything is copied: the next could make it twice as large again.
-fn fits(document: &mut Value, action: Action<'_>, path: &[String], times: u64) -> Result<(), OperationError> {
+/// Refuses an operation that would make the document too large, before anything is copied: the next could make it twice as large again. Takes the
+/// work of measuring, copying and comparing.
+fn fits(
+    document: &mut Value,
+    action: Action<'_>,
+    path: &[String],
+    times: u64,
+    budget: &mut Budget,
+) -> Result<(), OperationError> {
     let part = match action {
-        Action::Add(value) | Action::Replace(value) => Size::of(value),
+        Action::Add(value) | Action::Replace(value) | Action::Test(value) => Size::of(value),
         Action::Copy(from) => Size::of(existing(document, &tokens(from)?)?),
-        Action::Remove | Action::Move(_) | Action::Test(_) => return Ok(()),
+        Action::Remove | Action::Move(_) => return Ok(()),
     };
+    budget.spend(part.work().saturating_mul(times))?;
+    if matches!(action, Action::Test(_)) {
+        return Ok(());
+    }
     // Parents that are missing are made.
     let parents = path.iter().fold(Size::default(), |size, step| Size {
         values: size.values + 1,
@@ -186,14 +210,17 @@ fn fits(document: &mut Value, action: Action<'_>, path: &[String], times: u64) -
         ..size
     });
     let added = Size { values: part.values + parents.values, bytes: part.bytes + parents.bytes, ..part };
-    Size::of(document).with(added, times)
+    let whole = Size::of(document);
+    budget.spend(whole.work())?;
+    whole.with(added, times)
 }
 
 /// Does it at one place.
-fn at(document: &mut Value, action: Action<'_>, path: &[String]) -> Result<(), OperationError> {
+fn at(document: &mut Value, action: Action<'_>, path: &[String], budget: &mut Budget) -> Result<(), OperationError> {
+    budget.spend(path.len() as u64)?;
     match action {
-        Action::Add(value) => add(document, path, value.clone()),
-        Action::Remove => remove(document, path).map(drop),
+        Action::Add(value) => add(document, path, value.clone(), budget),
+        Action::Remove => remove(document, path, budget).map(drop),
         Action::Replace(value) => {
             *existing(document, path)? = value.clone();
             Ok(())
@@ -203,12 +230,12 @@ fn at(document: &mut Value, action: Action<'_>, path: &[String]) -> Result<(), O
             if path.len() > from.len() && path.starts_with(&from) {
                 return Err(OperationError::IntoItself(pointer(&from)));
             }
-            let value = remove(document, &from)?;
-            add(document, path, value)
+            let value = remove(document, &from, budget)?;
+            add(document, path, value, budget)
         }
         Action::Copy(from) => {
             let value = existing(document, &tokens(from)?)?.clone();
-            add(document, path, value)
+            add(document, path, value, budget)
         }
         Action::Test(wanted) => {
             let found = existing(document, path)?;
@@ -237,20 +264,24 @@ fn pointer(path: &[String]) -> String {
 }
 
 /// Every place that a JSONPath finds, in the order of the document, each once.
-fn find(document: &Value, query: &str) -> Result<Vec<Vec<String>>, OperationError> {
+fn find(document: &Value, query: &str, budget: &mut Budget) -> Result<Vec<Vec<String>>, OperationError> {
     let wrong = |why: String| OperationError::Query(query.to_owned(), why);
-    query::check(query, document).map_err(wrong)?;
-    let rooted = match query.chars().next() {
-        Some('$') => query.to_owned(),
-        Some('.' | '[') => format!("${query}"),
-        _ => format!("$.{query}"),
-    };
-    let nodes = document.query(&rooted).map_err(|error| wrong(in_short(&error.to_string())))?;
-    let mut places: Vec<*const Value> = nodes.into_iter().map(std::ptr::from_ref).collect();
+    let parsed = Query::new(query).map_err(wrong)?;
+    let size = Size::of(document);
+    let work = parsed.work(size);
+    if budget.is_above(work) {
+        return Err(wrong(format!(
+            "it would cost too much on the {} values of this resource: fewer of .., of commas, of match and search",
+            size.values
+        )));
+    }
+    budget.spend(work)?;
+    let nodes = js_path_process(&parsed.parsed, document).map_err(|error| wrong(error.to_string()))?;
+    let mut places: Vec<*const Value> = nodes.into_iter().map(|node| std::ptr::from_ref(node.val())).collect();
     places.sort_unstable();
     let mut found = Vec::new();
     walk(document, &mut Vec::new(), &mut |path, value| {
-        if places.binary_search(&std::ptr::from_ref(value)).is_ok() {
+        if found.len() <= MOST_PLACES && places.binary_search(&std::ptr::from_ref(value)).is_ok() {
             found.push(path.to_vec());
         }
     });
@@ -261,12 +292,6 @@ fn find(document: &Value, query: &str) -> Result<Vec<Vec<String>>, OperationErro
         return Err(OperationError::Nothing(query.to_owned()));
     }
     Ok(found)
-}
-
-/// What a parser says, without the picture that it draws.
-fn in_short(error: &str) -> String {
-    let last = error.lines().rev().find_map(|line| line.trim().strip_prefix("= "));
-    last.unwrap_or(error.lines().next().unwrap_or_default()).trim().to_owned()
 }
 
 /// Shows every value with its path.
@@ -310,7 +335,7 @@ fn existing<'d>(document: &'d mut Value, path: &[String]) -> Result<&'d mut Valu
 }
 
 /// Takes away what is at a path.
-fn remove(document: &mut Value, path: &[String]) -> Result<Value, OperationError> {
+fn remove(document: &mut Value, path: &[String], budget: &mut Budget) -> Result<Value, OperationError> {
     let (last, parents) = path.split_last().ok_or(OperationError::Whole)?;
     match existing(document, parents)? {
         Value::Object(members) => {
@@ -319,10 +344,14 @@ fn remove(document: &mut Value, path: &[String]) -> Result<Value, OperationError
             if !members.contains_key(&name) {
                 return Err(missing());
             }
+            budget.shift(members.len())?;
             Ok(members.shift_remove(&name).unwrap_or_default())
         }
         Value::Array(items) => match index(last).filter(|at| *at < items.len()) {
-            Some(at) => Ok(items.remove(at)),
+            Some(at) => {
+                budget.shift(items.len() - at)?;
+                Ok(items.remove(at))
+            }
             None => Err(OperationError::NoItem { at: pointer(parents), count: items.len(), index: last.clone() }),
         },
         plain => Err(OperationError::Plain { at: pointer(parents), kind: kind(plain) }),
@@ -330,7 +359,7 @@ fn remove(document: &mut Value, path: &[String]) -> Result<Value, OperationError
 }
 
 /// Puts a value at a path, with the parents that are missing.
-fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), OperationError> {
+fn add(document: &mut Value, path: &[String], value: Value, budget: &mut Budget) -> Result<(), OperationError> {
     let Some((last, parents)) = path.split_last() else {
         *document = value;
         return Ok(());
@@ -369,6 +398,7 @@ fn add(document: &mut Value, path: &[String], value: Value) -> Result<(), Operat
                 let (at, index) = (pointer(parents), last.clone());
                 return Err(OperationError::NoItem { at, count: items.len(), index });
             };
+            budget.shift(items.len() - at)?;
             items.insert(at, value);
         }
         plain => return Err(OperationError::Plain { at: pointer(parents), kind: kind(plain) }),

@@ -115,3 +115,36 @@ fn a_resource_that_is_not_there_is_added_whole_or_not_found() {
         &[PatchOutcome::NotFound, applied()],
     );
 }
+
+#[test]
+fn patches_of_all_policies_share_one_budget() {
+    let mut wide = web("1s");
+    let keys: serde_json::Map<String, Value> = (0..1_000).map(|key| (format!("k{key}"), json!("v"))).collect();
+    wide["metadata"] = json!({"filter_metadata": {"a": keys}});
+    let bytes = protojson::from_json(ID, &wide).unwrap();
+    let base = Base { bytes: &bytes, needs: &|_| false, vhds: false };
+    let id = RawName { message: ID, name: "web".into() };
+    let outcomes = |policies: usize, query: Option<&str>, pointer: &str| {
+        let patch = Patch {
+            number: 7,
+            action: Action::Test(Arc::new(json!("v"))),
+            query: query.map(Into::into),
+            pointer: pointer.into(),
+        };
+        let one =
+            |number| PolicyPatches { policy: format!("a/{number:04}").into(), patches: Arc::new([patch.clone()]) };
+        patched(&id, Some(&base), &set((0..policies).map(one).collect()), &mut |_| false).outcomes
+    };
+    let query = Some("$.metadata.filter_metadata.a[?match(@, 'v')]");
+    assert_eq!(outcomes(1, query, ""), [PatchOutcome::Applied(Vec::new())]);
+    // Queries that find, tests that fail, and many that do nothing but have the resource printed and read.
+    for (policies, query, pointer) in
+        [(100, query, ""), (1_000, None, "/name"), (1_000, None, "/metadata/filter_metadata/a/k1")]
+    {
+        let outcomes = outcomes(policies, query, pointer);
+        let is_spent = |outcome: &PatchOutcome| matches!(outcome, PatchOutcome::LeftOut(_, words) if words.contains("together cost too much"));
+        let first = outcomes.iter().position(is_spent).expect("a policy for which nothing is left");
+        assert!((2..policies / 2).contains(&first), "{first} of {policies}");
+        assert!(outcomes.iter().skip(first).all(is_spent), "{outcomes:?}");
+    }
+}

@@ -1,4 +1,4 @@
-//! How large a document is, in each way in which an operation can make it larger.
+//! The size of a document, in each way in which an operation can make it larger.
 
 use serde_json::Value;
 
@@ -10,13 +10,21 @@ pub(super) const MOST_VALUES: u64 = 200_000;
 /// Bytes of texts and names of members that a document may have: far above the 4 MiB of a message that Envoy takes from us.
 pub(super) const MOST_BYTES: u64 = 16 << 20;
 
+/// Bytes of text that take as long as a value.
+const TEXT: u64 = 64;
+
+/// Bytes of a step of a path in addition to its name: quotes and brackets, or the number of an item.
+const STEP: u64 = 4;
+
 /// The size of a document or of a part.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     /// Maps, lists and plain values.
     pub(super) values: u64,
-    /// Of texts and of names of members.
+    /// Bytes of texts and of names of members.
     pub(super) bytes: u64,
+    /// Bytes of the paths of all values, one with the other.
+    pub(super) paths: u64,
     /// Levels of maps and lists, and one for what is in the deepest.
     pub(super) depth: u64,
 }
@@ -24,27 +32,29 @@ pub(super) struct Size {
 impl Size {
     /// Measures a document: its whole is looked at.
     pub(super) fn of(value: &Value) -> Self {
-        let plain = |bytes: usize| Self { values: 1, bytes: bytes as u64, depth: 1 };
-        let around = |size: Self, inner: Self| Self {
+        let plain = |bytes: usize| Self { values: 1, bytes: bytes as u64, paths: 0, depth: 1 };
+        let around = |size: Self, (name, inner): (u64, Self)| Self {
             values: size.values + inner.values,
-            bytes: size.bytes + inner.bytes,
+            bytes: size.bytes + inner.bytes + name,
+            paths: size.paths.saturating_add(inner.paths).saturating_add(inner.values.saturating_mul(name + STEP)),
             depth: size.depth.max(inner.depth + 1),
         };
         match value {
-            Value::Array(items) => items.iter().map(Self::of).fold(plain(0), around),
+            Value::Array(items) => items.iter().map(|item| (0, Self::of(item))).fold(plain(0), around),
             Value::Object(members) => {
-                let member = |(name, value): (&String, &Value)| {
-                    let inner = Self::of(value);
-                    Self { bytes: inner.bytes + name.len() as u64, ..inner }
-                };
-                members.iter().map(member).fold(plain(0), around)
+                members.iter().map(|(name, value)| (name.len() as u64, Self::of(value))).fold(plain(0), around)
             }
             Value::String(text) => plain(text.len()),
             _ => plain(1),
         }
     }
 
-    /// Counts a part that is added so many times.
+    /// Looks at a value that measuring, copying or comparing it takes.
+    pub(super) fn work(self) -> u64 {
+        self.values + self.bytes / TEXT
+    }
+
+    /// Counts a part that is added `times` times.
     ///
     /// # Errors
     /// [`OperationError::TooLarge`] if that is more than a document may have: it is known before anything is copied.

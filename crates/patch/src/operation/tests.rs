@@ -2,13 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{Action, Place, apply};
+use super::{Action, Budget, OperationError, Place};
 
 fn document() -> Value {
     json!({
         "name": "shop", "stat_prefix": "http", "a/b": {"~": 1},
         "filters": [{"name": "cors", "on": true}, {"name": "lua", "on": true}, {"name": "router"}],
     })
+}
+
+/// One operation, with the budget of the document.
+fn apply(document: &mut Value, action: Action<'_>, place: Place<'_>) -> Result<(), OperationError> {
+    let mut budget = Budget::of([&*document]);
+    super::apply(document, action, place, &mut budget)
 }
 
 /// The document after an operation, or what is wrong.
@@ -101,7 +107,7 @@ fn nothing_becomes_larger_or_deeper_than_anything_can_be() {
     let mut document = document();
     let copy = || Place { query: None, pointer: "/filters/-" };
     let ends = (0..64).find_map(|_| apply(&mut document, Action::Copy("/filters"), copy()).err());
-    assert_eq!(ends, Some(super::OperationError::TooLarge));
+    assert_eq!(ends, Some(OperationError::TooLarge));
 }
 
 #[test]
@@ -114,12 +120,12 @@ fn nothing_is_copied_that_would_be_too_large() {
         most = most.max(super::Size::of(&document).bytes);
         ends
     });
-    assert_eq!(ends, Some(super::OperationError::TooLarge));
+    assert_eq!(ends, Some(OperationError::TooLarge));
     assert!(most <= super::size::MOST_BYTES, "{most}");
     let mut many = json!(vec![json!({}); 5_000]);
     let text = json!("x".repeat(10_000));
     let ends = apply(&mut many, Action::Add(&text), Place { query: Some("$[*]"), pointer: "/text" });
-    assert_eq!(ends, Err(super::OperationError::TooLarge));
+    assert_eq!(ends, Err(OperationError::TooLarge));
     assert_eq!(many, json!(vec![json!({}); 5_000]), "nothing is done of it");
 }
 
@@ -137,15 +143,82 @@ fn a_json_path_that_costs_too_much_is_refused_before_it_is_asked() {
         "$.filters[?count(@.*) > 1]",
         "$.filters[?@[0:100] == 1]",
         "$.filters[?@[?@.name == 'a'] == 1]",
+        "$.filters[?any_of(@.a, @.b)]",
+        "$.filters[?!(@.x == 1 && in(@.a, @.b))]",
     ] {
         let words = words(query);
         assert!(words.contains("filter"), "{query}: {words}");
     }
     let wide = format!("$.filters[*]{}", "['name','name']".repeat(16));
-    for query in ["$..*..*..*..*..*..*..*", &wide, "$..[?match(@.name, 'a')]"] {
+    let classes = format!("$..[?match(@.name, '{}')]", r"[\\d&&\\pL]".repeat(40));
+    let compares = format!("$..[?{}]", vec!["@.a == 1"; 80].join("||"));
+    for query in ["$..*..*..*..*..*..*..*", &wide, &classes, &compares] {
         assert!(words(query).contains("would cost too much on the 12002 values"), "{}", words(query));
     }
     assert!(words(&format!("$.{}", "a".repeat(2_000))).contains("longer than 1024 bytes"));
     // What looks like it in a text is none of it.
     assert_eq!(words("$.filters[?@.name == '$..[?*match(]']"), "$.filters[?@.name == '$..[?*match(]'] finds nothing");
+}
+
+/// The refusal of a query on a small document.
+fn refusal(query: &str) -> String {
+    apply(&mut document(), Action::Remove, Place { query: Some(query), pointer: "" }).unwrap_err().to_string()
+}
+
+#[test]
+fn pattern_is_a_small_text_in_quotes() {
+    for (pattern, expect) in [
+        ("@.name", "has to be a text in quotes"),
+        (r"'\\w{250}'", "has more than 64 KiB as a program"),
+        ("'(?i)a'", "has (?"),
+        ("'('", "is no regular expression"),
+    ] {
+        let query = format!("$.filters[?search(@.name, {pattern})]");
+        assert!(refusal(&query).contains(expect), "{}", refusal(&query));
+    }
+}
+
+#[test]
+fn functions_inside_functions_are_refused_before_parsing() {
+    for call in ["length(", "length (", "length((", "match(@.a, length("] {
+        let query = format!("$.filters[?{}@.name", call.repeat(40));
+        assert!(refusal(&query).contains("a function inside a function"), "{call}: {}", refusal(&query));
+    }
+}
+
+#[test]
+fn all_operations_share_one_budget() {
+    let items = vec![json!({"name": "a", "on": [true]}); 2_000];
+    let query = Some("$..[?match(@.name, 'a')]");
+    let (name, whole, one) = (json!("a"), json!(items), json!(1));
+    let operations: [(Action<'_>, Option<&str>, &str); 5] = [
+        (Action::Test(&name), query, "/name"),
+        (Action::Test(&whole), None, ""),
+        (Action::Move("/0"), None, "/0"),
+        (Action::Copy("/0/name"), None, "/0/name"),
+        (Action::Add(&one), None, "/0/on"),
+    ];
+    for (action, query, pointer) in operations {
+        let mut document = json!(items);
+        let mut budget = Budget::of([&document]);
+        let mut done = 0;
+        let ends = loop {
+            match super::apply(&mut document, action, Place { query, pointer }, &mut budget) {
+                Ok(()) => done += 1,
+                Err(error) => break error,
+            }
+            assert!(done < 10_000, "{action:?} has no end");
+        };
+        assert_eq!(ends, OperationError::Spent, "{action:?}");
+        assert!(done > 1, "{action:?}");
+        let next = super::apply(&mut document, Action::Remove, Place { query: None, pointer: "/0" }, &mut budget);
+        assert_eq!(next, Err(OperationError::Spent));
+    }
+}
+
+#[test]
+fn long_names_count_for_each_path() {
+    let mut document = json!({"x".repeat(1_000_000): vec![0; 5_000]});
+    let ends = apply(&mut document, Action::Remove, Place { query: Some("$..*"), pointer: "" });
+    assert!(ends.unwrap_err().to_string().contains("would cost too much"), "5 GB of paths");
 }
