@@ -264,6 +264,9 @@ fn spawn(shared: &Arc<Shared>, socket: Listening, gate: Gate, stop: watch::Recei
 async fn serve(shared: Arc<Shared>, socket: Listening, gate: Gate, mut stop: watch::Receiver<bool>) {
     let (places, totals) = shared.taken(&gate);
     let places = places.clone();
+    if !matches!(socket, Listening::Tls(..)) {
+        places.keep_for_machine();
+    }
     gate.count_in(totals);
     let mut connections = Connections { shared, gate, places, ended: watch::Sender::new(false), tasks: JoinSet::new() };
     while !bugs::survived("what accepts xDS connections", connections.accept(&socket, &mut stop)).await {}

@@ -45,7 +45,7 @@ const MOST_REASONS: usize = 8;
 /// their nodes (61 KB) are 30,000 more, a seventh of what there is at once; the largest (16 MiB) is 1,025, a second of its stream.
 const LONG_REQUEST: usize = 16 << 10;
 
-/// What identities have taken of a listener.
+/// Amounts that identities have taken of a listener.
 pub(super) struct Accounts {
     pub(super) limits: Limits,
     all: Mutex<BTreeMap<Arc<str>, Arc<Account>>>,
@@ -57,15 +57,47 @@ pub(super) struct Totals {
     refusals: Arc<RefusalCounters>,
     names: AtomicUsize,
     name_bytes: AtomicUsize,
-    /// Twice [`Limits::bytes`] in KiB.
-    room: Arc<Semaphore>,
+    room: SharedRoom,
 }
 
 impl Totals {
     pub(super) fn new(limits: &Limits, refusals: Arc<RefusalCounters>) -> Self {
-        let room = (limits.bytes >> 10).saturating_mul(2).min(Semaphore::MAX_PERMITS);
         let (names, name_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { refusals, names, name_bytes, room: Arc::new(Semaphore::new(room)) }
+        Self { refusals, names, name_bytes, room: SharedRoom::new(limits) }
+    }
+}
+
+/// Room for requests of all identities, in KiB: twice [`Limits::bytes`]. None of the last quarter goes to an identity that has more than an eighth of all, so
+/// that two with requests that they do not complete hold up no other.
+struct SharedRoom {
+    /// The first three quarters.
+    most: Arc<Semaphore>,
+    last: Arc<Semaphore>,
+    /// An eighth.
+    share: usize,
+}
+
+impl SharedRoom {
+    fn new(limits: &Limits) -> Self {
+        let all = (limits.bytes >> 10).saturating_mul(2).min(Semaphore::MAX_PERMITS);
+        let last = all / 4;
+        let [most, last] = [all - last, last].map(|room| Arc::new(Semaphore::new(room)));
+        Self { most, last, share: all / 8 }
+    }
+
+    /// Waits for room for an identity that has so much of it, this included.
+    fn acquire(&self, needed: u32, has: usize) -> impl Future<Output = Option<OwnedSemaphorePermit>> + Send + use<> {
+        let most = Arc::clone(&self.most).acquire_many_owned(needed);
+        // Who has more waits in no line of the last quarter, where others would wait behind it.
+        let last = (has <= self.share).then(|| Arc::clone(&self.last).acquire_many_owned(needed));
+        async move {
+            let Some(last) = last else { return most.await.ok() };
+            tokio::select! {
+                biased;
+                room = most => room.ok(),
+                room = last => room.ok(),
+            }
+        }
     }
 }
 
@@ -99,7 +131,7 @@ impl Accounts {
         Self { limits, all: Mutex::default(), totals: OnceLock::new() }
     }
 
-    /// What is taken is counted here from now on: before the first account.
+    /// Counts amounts here from now on: before the first account.
     pub(super) fn count_in(&self, totals: &Arc<Totals>) {
         self.totals.get_or_init(|| Arc::clone(totals));
     }
@@ -346,7 +378,7 @@ impl Bucket {
         Err(wait)
     }
 
-    /// How long until nothing is owed; none if nothing is.
+    /// Returns the time until nothing is owed; none if nothing is.
     pub(super) fn owed(&self, rate: Rate, now: Instant) -> Option<Duration> {
         let all = Duration::from_secs(1) / rate.per_second.max(1) * rate.burst.max(1);
         let owed = self.full_at.saturating_duration_since(now).saturating_sub(all);
@@ -449,12 +481,13 @@ impl Pace {
     pub(super) fn poll_room(&mut self, length: usize, cx: &mut Context<'_>) -> Poll<Room> {
         let account = &self.account;
         let waiting = self.room.get_or_insert_with(|| {
-            let (own, all) = (Arc::clone(&account.room), Arc::clone(&account.totals.room));
+            let account = Arc::clone(account);
             let needed = length.div_ceil(1 << 10).min(account.limits.bytes >> 10);
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
             Box::pin(async move {
-                let own = own.acquire_many_owned(needed).await.ok()?;
-                Some((own, all.acquire_many_owned(needed).await.ok()?))
+                let own = Arc::clone(&account.room).acquire_many_owned(needed).await.ok()?;
+                let has = (account.limits.bytes >> 10).saturating_sub(account.room.available_permits());
+                Some((own, account.totals.room.acquire(needed, has).await?))
             })
         });
         let Poll::Ready(permits) = waiting.as_mut().poll(cx) else {

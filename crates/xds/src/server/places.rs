@@ -2,7 +2,8 @@
 //!
 //! Nothing is kept back while there is enough. Of the last quarter of the places none goes to a source address or an identity that has more
 //! than its share, so that none of them can take all; and when every place is taken, the oldest connection that has proven nothing makes
-//! room: first those before the end of their handshake, then those without a call that was let in.
+//! room: first those before the end of their handshake, then those without a call that was let in. Where clients of this machine connect
+//! too, an eighth of the places is theirs alone, so that no flood from the network keeps the machine's own proxies out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,13 +93,23 @@ struct All {
 
 struct Inner {
     taken: usize,
+    /// Those of connections from the network.
+    networked: usize,
+    /// Places that only clients of this machine get.
+    kept: usize,
     next: u64,
     owners: BTreeMap<PlaceOwner, usize>,
-    /// Connections whose handshake is not done, by number: the oldest first. None: its task is about to begin.
-    shaking: BTreeMap<u64, Option<AbortHandle>>,
+    /// Connections whose handshake is not done, by number: the oldest first. Without a task: it is about to begin.
+    shaking: BTreeMap<u64, Silent>,
     /// Connections without a call that was let in.
-    idle: BTreeMap<u64, Option<AbortHandle>>,
+    idle: BTreeMap<u64, Silent>,
     logged: Lately,
+}
+
+/// A connection that has proven nothing.
+struct Silent {
+    is_networked: bool,
+    task: Option<AbortHandle>,
 }
 
 impl Inner {
@@ -115,12 +126,13 @@ impl Inner {
         }
     }
 
-    /// Ends the connection that is to go first; false if each has proven who it is.
-    fn evict(&mut self) -> bool {
+    /// Ends the connection that is to go first, for one from the network one from there; false if each has proven who it is.
+    fn evict(&mut self, is_networked: bool) -> bool {
         let silent = [&mut self.shaking, &mut self.idle];
+        let may_go = |one: &Silent| one.task.is_some() && (one.is_networked || !is_networked);
         let oldest = silent.into_iter().find_map(|silent| {
-            let (&number, _) = silent.iter().find(|(_, task)| task.is_some())?;
-            silent.remove(&number).flatten()
+            let (&number, _) = silent.iter().find(|(_, one)| may_go(one))?;
+            silent.remove(&number)?.task
         });
         oldest.inspect(AbortHandle::abort).is_some()
     }
@@ -130,6 +142,8 @@ impl Places {
     pub(super) fn new(limits: &Limits, refusals: Arc<RefusalCounters>) -> Self {
         let inner = Inner {
             taken: 0,
+            networked: 0,
+            kept: 0,
             next: 0,
             owners: BTreeMap::new(),
             shaking: BTreeMap::new(),
@@ -137,6 +151,11 @@ impl Places {
             logged: Lately::new(MOST_LINES, QUIET),
         };
         Self(Arc::new(All { most: limits.places, share: limits.share, refusals, inner: Mutex::new(inner) }))
+    }
+
+    /// Keeps an eighth of the places for clients of this machine from now on.
+    pub(super) fn keep_for_machine(&self) {
+        locked(&self.0.inner).kept = self.0.most / 8;
     }
 
     /// A place for a connection that has just come, if need be that of one which has proven nothing. Without a source no share is kept before it
@@ -151,8 +170,10 @@ impl Places {
             self.0.tell(&mut inner, PlaceDenied::Share, Some(owner));
             return Err(PlaceDenied::Share);
         }
-        if inner.taken >= self.0.most {
-            if !inner.evict() {
+        let is_networked = owner.is_some();
+        let no_more = is_networked && inner.networked >= self.0.most - inner.kept;
+        if no_more || inner.taken >= self.0.most {
+            if !inner.evict(is_networked) {
                 self.0.tell(&mut inner, PlaceDenied::Places, owner.as_ref());
                 return Err(PlaceDenied::Places);
             }
@@ -165,12 +186,13 @@ impl Places {
             }
         }
         inner.taken += 1;
+        inner.networked += usize::from(is_networked);
         inner.next += 1;
         let number = inner.next;
-        inner.shaking.insert(number, None);
+        inner.shaking.insert(number, Silent { is_networked, task: None });
         owner.iter().for_each(|owner| inner.add(owner));
         drop(inner);
-        Ok(ListenerPlace { all: Arc::clone(&self.0), number, owner })
+        Ok(ListenerPlace { all: Arc::clone(&self.0), number, is_networked, owner })
     }
 
     /// The task of a connection, which may be ended while it has proven nothing.
@@ -178,7 +200,7 @@ impl Places {
         let mut inner = locked(&self.0.inner);
         let Inner { shaking, idle, .. } = &mut *inner;
         if let Some(place) = shaking.get_mut(&number).or_else(|| idle.get_mut(&number)) {
-            *place = Some(task);
+            place.task = Some(task);
         }
     }
 
@@ -224,6 +246,7 @@ impl All {
 pub(super) struct ListenerPlace {
     all: Arc<All>,
     number: u64,
+    is_networked: bool,
     owner: Option<PlaceOwner>,
 }
 
@@ -239,8 +262,8 @@ impl ListenerPlace {
     /// Places are short, and the identity has its share already: the connection is to be refused.
     pub(super) fn identify(&mut self, identity: &Arc<str>) -> Result<(), PlaceDenied> {
         let mut inner = locked(&self.all.inner);
-        if let Some(task) = inner.shaking.remove(&self.number) {
-            inner.idle.insert(self.number, task);
+        if let Some(silent) = inner.shaking.remove(&self.number) {
+            inner.idle.insert(self.number, silent);
         }
         let owner = PlaceOwner::Identity(Arc::clone(identity));
         // its own place is among those that are taken
@@ -267,6 +290,7 @@ impl Drop for ListenerPlace {
     fn drop(&mut self) {
         let mut inner = locked(&self.all.inner);
         inner.taken -= 1;
+        inner.networked -= usize::from(self.is_networked);
         inner.shaking.remove(&self.number);
         inner.idle.remove(&self.number);
         self.owner.iter().for_each(|owner| inner.remove(owner));

@@ -73,7 +73,8 @@ pub struct Limits {
     /// tenth of a core, and 20,000 at once: what 400,000 names cost.
     pub answers: Rate,
     /// Bytes of requests that are not complete yet, of all streams; further ones wait, each with what its first frame brought (16 KiB, which
-    /// for all of [`Self::calls`] is 48 KiB for each connection). Of all identities it is twice that. The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
+    /// for all of [`Self::calls`] is 48 KiB for each connection). Of all identities it is twice
+    /// that, and of the last quarter none goes to an identity that has more than an eighth. The default is 256 MiB: 4,000 proxies at a time that begin with their node (61 KB), 700 that
     /// come back with the names of 10,000 clusters each (370 KB), or 16 of the largest requests that are read.
     pub bytes: usize,
     /// Names that its clients ask for, have been sent or say that they have, together. The default is 16 Mi: 10,000 proxies with 1,000

@@ -134,12 +134,28 @@ async fn all_listeners_of_a_server_count_names_and_large_requests_together() {
     let (mut names, mut others) = (Names::new(Arc::clone(&one)), Names::new(Arc::clone(&two)));
     assert!(!names.set((75, 1)) && others.set((26, 1)));
     let mut cx = Context::from_waker(std::task::Waker::noop());
-    let mut room = |account: &Arc<Account>| Pace::new(Arc::clone(account)).poll_room(100 << 10, &mut cx);
+    let mut room = |account: &Arc<Account>| Pace::new(Arc::clone(account)).poll_room(75 << 10, &mut cx);
     let (first, second) = (room(&one), room(&two));
     assert!(first.is_ready() && second.is_ready());
-    assert!(room(&three).is_pending(), "twice what one identity may have is taken");
+    assert!(room(&three).is_pending(), "three quarters of twice what one identity may have are taken");
     drop(first);
     assert!(room(&three).is_ready());
+}
+
+#[tokio::test]
+async fn incomplete_requests_of_two_identities_hold_up_no_third() {
+    let accounts = Accounts::new(Limits { bytes: 256 << 10, ..Limits::default() });
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    // Each stream announces as much as a first message of Envoy has, and waits where there is no room.
+    let mut flood = |identity: &str| {
+        let account = accounts.of(&identity.into());
+        let mut paces: Vec<Pace> = (0..16).map(|_| Pace::new(Arc::clone(&account))).collect();
+        let held: Vec<_> = paces.iter_mut().map(|pace| pace.poll_room(61 << 10, &mut cx)).collect();
+        (held.iter().filter(|room| room.is_ready()).count(), held, paces)
+    };
+    let (first, second, third) = (flood("a"), flood("b"), flood("c"));
+    assert_eq!([first.0, second.0, third.0], [4, 2, 1], "of 384 KiB, and one each of the last 128 KiB");
+    assert_eq!(flood("d").0, 1);
 }
 
 #[test]

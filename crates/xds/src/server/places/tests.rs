@@ -97,3 +97,20 @@ fn connections_from_this_machine_leave_the_last_places_to_others() {
     assert_eq!(arrive().err(), Some(PlaceDenied::Share));
     assert!(proven(&places, 1, "a").is_ok());
 }
+
+#[tokio::test]
+async fn flood_from_the_network_leaves_places_to_this_machine() {
+    let places = places(16, 2);
+    places.keep_for_machine();
+    let own = begin(&places, places.arrive(None).unwrap());
+    let networked: Vec<_> = (1..=16).map_while(|source| proven(&places, source, &source.to_string()).ok()).collect();
+    assert_eq!(networked.len(), 14, "all but an eighth");
+    assert_eq!(places.arrive(from(17)).err(), Some(PlaceDenied::Places));
+    assert!(!own.is_finished(), "a silent connection of this machine makes no room for others");
+    let second = begin(&places, places.arrive(None).unwrap());
+    assert_eq!(places.taken(), 16);
+    let mut third = places.arrive(None).unwrap();
+    assert!(own.await.unwrap_err().is_cancelled(), "it makes room for others of this machine");
+    third.identify(&"unix".into()).unwrap();
+    drop((networked, second, third));
+}
