@@ -34,6 +34,9 @@ pub(crate) struct Closings {
 /// A selector of a policy, by its number.
 type SelectorKey = (ObjectKey, u32);
 
+/// Namespaces of policies that may select, by namespace and kind of what is selected.
+type ForeignTable = Table<(Arc<str>, Kind), Arc<[Arc<str>]>>;
+
 /// Claims of policies, by the ways in which a target finds them.
 #[derive(Clone, Copy)]
 struct Claims {
@@ -43,7 +46,7 @@ struct Claims {
     /// Policies that close something, by their namespace.
     own: Index<Arc<str>, ObjectKey, Arc<Attached>>,
     /// Other namespaces whose policies may select, by namespace and kind of what is selected.
-    foreign: Table<(Arc<str>, Kind), Arc<[Arc<str>]>>,
+    foreign: ForeignTable,
     named: Index<ObjectKey, ClosingClaim, Arc<str>>,
     /// Each selector once, however many policies have it.
     patterns: Index<Anchor, Arc<Pattern>, Arc<PatternPolicies>>,
@@ -100,7 +103,7 @@ fn foreign(
     g: &mut Graph,
     policies: Table<ObjectKey, Arc<Attached>>,
     grants: Table<ObjectKey, Arc<ReferenceGrant>>,
-) -> Table<(Arc<str>, Kind), Arc<[Arc<str>]>> {
+) -> ForeignTable {
     let outward = g.index("outward_policy_by_namespace", policies, |key: &ObjectKey, policy: &Arc<Attached>| {
         let is_outward = policy.selecting().any(|(_, selecting)| selecting.pattern.namespaces != Namespaces::Same);
         is_outward.then(|| Arc::<str>::from(key.namespace()))

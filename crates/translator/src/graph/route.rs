@@ -95,9 +95,7 @@ pub(super) fn routes(
         let closing = closings.of(cx, &key.route);
         entries(key, &effective.form, closing.map(|closing| &**closing))
     });
-    let by_bucket = g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| {
-        (!is_stream(key)).then(|| key.bucket.clone())
-    });
+    let by_bucket = by_bucket(g, entries);
     let (pieces, buckets) = pieces(g, by_bucket, inputs.cluster_state);
     let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
@@ -140,6 +138,11 @@ fn outcomes(g: &mut Graph, tables: RouteTables, budget: RouteBudget) -> Table<Ob
         let (outcome, _) = http_route::evaluate(&mut Reader { cx, tables }, key, route, admission);
         Some((key.clone(), Arc::new(outcome)))
     })
+}
+
+/// Entries of requests by listener and host name.
+fn by_bucket(g: &mut Graph, entries: EntryTable) -> BucketIndex {
+    g.index("entry_by_bucket", entries, |key: &EntryKey, _: &Arc<Route>| (!is_stream(key)).then(|| key.bucket.clone()))
 }
 
 /// Clusters that were refused, by fleet.
