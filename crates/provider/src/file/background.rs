@@ -14,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use line::Line;
+use rustix::process::{Pid, setpriority_process};
 
 use crate::file::access::Access;
 use crate::file::catalog::Catalog;
@@ -27,7 +28,7 @@ mod line;
 
 pub(crate) use guards::Waits;
 
-/// Niceness of the thread (nice(2)): what is served comes first.
+/// Niceness of the thread (nice(2)): what is served comes first. While edits of other folders wait for a file it is read without: that is bounded.
 const NICENESS: i32 = 10;
 
 /// Largest number of files that are known to be costly. With one more all are forgotten, and found out again.
@@ -70,6 +71,8 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
     /// Its number in the kernel, once it runs.
     id: Arc<AtomicI32>,
+    /// It has [`NICENESS`], for ever: lowering it needs a right.
+    is_nice: bool,
 }
 
 struct Job {
@@ -79,6 +82,7 @@ struct Job {
     /// The documents of the file as it was.
     old: Vec<u128>,
     cancelled: Arc<AtomicBool>,
+    is_urgent: bool,
 }
 
 /// A file that was read.
@@ -164,6 +168,10 @@ impl Background {
         let took = time.saturating_sub(running.charged);
         running.charged = time.max(running.charged);
         if self.line.guards.charge(&running.spot, took) {
+            if let (Some(worker), Some(id)) = (&mut self.worker, Pid::from_raw(id)) {
+                worker.is_nice = true;
+                let _nice = setpriority_process(Some(id), NICENESS);
+            }
             tracing::warn!(
                 file = %running.spot.display,
                 "costly files of its folder hold back edits of other folders for too long: these count before policies in them do; split the files"
@@ -180,8 +188,13 @@ impl Background {
             return Ok(());
         }
         let Some((spot, line::Waiting { path, number, guards, .. })) = self.line.next() else { return Ok(()) };
-        if self.worker.is_none() {
+        let is_urgent = guards && !self.line.guards.is_late(&spot);
+        if self.worker.as_ref().is_none_or(|worker| worker.is_nice && is_urgent) {
+            // One that has nothing to do ends with its queue.
             self.worker = Some(Worker::start(self.results.clone(), self.wake.try_clone()?)?);
+        }
+        if let Some(worker) = &mut self.worker {
+            worker.is_nice |= !is_urgent;
         }
         let cancelled = Arc::new(AtomicBool::new(false));
         let id = self.worker.as_ref().map_or(0, |worker| worker.id.load(Ordering::Relaxed));
@@ -189,7 +202,7 @@ impl Background {
         let (began, running) = (Instant::now(), cancelled.clone());
         self.running = Some(Running { spot: spot.clone(), number, guards, cancelled: running, began, charged });
         let old = catalog.documents(&spot).iter().map(Document::hash).collect();
-        let job = Job { spot, path, access: access.clone(), old, cancelled };
+        let job = Job { spot, path, access: access.clone(), old, cancelled, is_urgent };
         // It takes jobs until this is dropped.
         let _sent = self.worker.as_ref().and_then(|worker| worker.jobs.as_ref()).map(|jobs| jobs.send(job));
         Ok(())
@@ -239,10 +252,12 @@ impl Worker {
         let own = id.clone();
         let work = move || {
             own.store(nix::unistd::gettid().as_raw(), Ordering::Relaxed);
-            // Where that is refused it is as nice as others.
-            let _nice = rustix::process::setpriority_process(None, NICENESS);
             for job in queue {
-                let Job { spot, path, access, old, cancelled } = job;
+                let Job { spot, path, access, old, cancelled, is_urgent } = job;
+                if !is_urgent {
+                    // Where that is refused it is as nice as others.
+                    let _nice = setpriority_process(None, NICENESS);
+                }
                 let began = cpu_time();
                 let read = || read_one(&spot.display, &path, &old, (&access, Pace::Until(&cancelled)));
                 // A reader that panics costs this file only: it works on a text of its own, so it leaves nothing behind.
@@ -258,7 +273,7 @@ impl Worker {
             }
         };
         let thread = thread::Builder::new().name("costly files".to_owned()).spawn(work)?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread), id })
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), id, is_nice: false })
     }
 }
 

@@ -48,13 +48,16 @@ impl Guards {
         self.change(&spot.folder(), |pending| drop(pending.files.remove(&number)));
     }
 
+    /// Returns true if nobody else waits for the folder of a file.
+    pub(super) fn is_late(&self, spot: &Spot) -> bool {
+        self.folders.get(&spot.folder()).is_some_and(Pending::is_late)
+    }
+
     /// Counts CPU time that reading a file took. Returns true if its folder is late from now on.
     pub(super) fn charge(&mut self, spot: &Spot, time: Duration) -> bool {
-        let folder = spot.folder();
-        let is_late = |guards: &Self| guards.folders.get(&folder).is_some_and(Pending::is_late);
-        let was_late = is_late(self);
-        self.change(&folder, |pending| pending.used += time);
-        !was_late && is_late(self)
+        let was_late = self.is_late(spot);
+        self.change(&spot.folder(), |pending| pending.used += time);
+        !was_late && self.is_late(spot)
     }
 
     /// Returns the first file up to this number that a file waits for.

@@ -204,6 +204,28 @@ fn a_folder_that_takes_too_long_holds_back_its_own_edits_only() {
 }
 
 #[test]
+fn file_that_others_wait_for_is_read_as_what_is_served() {
+    let (catalog, access) = (Catalog::default(), Access::default());
+    let mut background = Background::new().unwrap();
+    let one = Spot::root(0, "root").join(OsStr::new("one.yaml"));
+    let mut read = |guards: bool, used: Duration| {
+        background.add(one.clone(), "/nowhere".into(), (true, guards));
+        background.line.guards.charge(&one, used);
+        background.begin(&catalog, &access).unwrap();
+        assert!(until_done(&mut background).is_some());
+        let id = Pid::from_raw(background.worker.as_ref().unwrap().id.load(Ordering::Relaxed)).unwrap();
+        (id, rustix::process::getpriority_process(Some(id)).unwrap())
+    };
+    let before = rustix::process::getpriority_process(None).unwrap();
+    let (urgent, niceness) = read(true, Duration::ZERO);
+    assert_eq!((read(true, Duration::ZERO), niceness), ((urgent, before), before));
+    assert_eq!(read(false, Duration::ZERO), (urgent, before.max(NICENESS)));
+    let (next, niceness) = read(true, Duration::ZERO);
+    assert!(next != urgent && niceness == before, "{niceness}");
+    assert_eq!(read(true, 2 * guards::MAX_WAITED), (next, before.max(NICENESS)), "nobody waits for it any more");
+}
+
+#[test]
 fn time_that_reading_takes_is_counted_while_it_is_read() {
     let background = Background::new().unwrap();
     let worker = Worker::start(background.results.clone(), background.wake.try_clone().unwrap()).unwrap();
