@@ -109,6 +109,14 @@ macro_rules! kinds {
                 match self { $(Self::$variant(object) => &object.meta,)+ Self::Raw(_, object) => &object.meta }
             }
 
+            /// The metadata, of a copy of the object if others hold it too.
+            pub fn meta_mut(&mut self) -> &mut ObjectMeta {
+                match self {
+                    $(Self::$variant(object) => &mut Arc::make_mut(object).meta,)+
+                    Self::Raw(_, object) => &mut Arc::make_mut(object).meta,
+                }
+            }
+
             /// The kind.
             #[must_use]
             pub const fn kind(&self) -> Kind {
@@ -237,6 +245,29 @@ impl Kind {
             return Some(Self::Service);
         }
         Self::ALL.iter().copied().find(|kind| kind.name() == name && kind.group() == group)
+    }
+
+    /// Returns true if two objects of the kind can claim the same thing (a port, a host name, a match, a target), so that the older one has it. Kinds
+    /// that are not listed here can: a new kind is on the safe side.
+    #[must_use]
+    pub const fn has_precedence(self) -> bool {
+        !matches!(
+            self,
+            Self::GatewayClass
+                | Self::ReferenceGrant
+                | Self::XBackend
+                | Self::ServiceImport
+                | Self::Service
+                | Self::EndpointSlice
+                | Self::Secret
+                | Self::ConfigMap
+                | Self::ClusterTrustBundle
+                | Self::Namespace
+                | Self::Backend
+                | Self::EnvoyProxy
+                | Self::EnvoyGateway
+                | Self::Pod
+        )
     }
 
     /// `group/version` with the version that we write, or the version alone for the core group.

@@ -1,6 +1,7 @@
 //! `ObjectMeta`: what we keep of an object's metadata.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use crate::key::ObjectKey;
 use crate::problem::FieldPath;
@@ -16,6 +17,17 @@ pub struct ObjectMeta {
     pub labels: Labels,
     /// What most objects of files do not have; none where that is so.
     pub more: Option<Box<MoreMeta>>,
+    /// The age of an object of followed files, which no author writes. None: [`Self::creation_timestamp`] is all that is known of it.
+    pub first_seen: Option<FirstSeen>,
+}
+
+/// When files first gave an object. The order is that of age, the oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FirstSeen {
+    /// The number of that change of the files, from 1. All objects of one change have the same.
+    pub change: NonZeroU32,
+    /// [`ObjectMeta::created`] at that change: what an author writes later makes no object older.
+    pub created: u32,
 }
 
 /// What an API server adds to an object, and annotations.
@@ -37,7 +49,7 @@ impl ObjectMeta {
     /// Metadata with nothing but its key; generation 1.
     #[must_use]
     pub fn new(key: ObjectKey) -> Self {
-        Self { key, generation: 1, labels: Labels::default(), more: None }
+        Self { key, generation: 1, labels: Labels::default(), more: None, first_seen: None }
     }
 
     /// Name of the object.
@@ -56,6 +68,13 @@ impl ObjectMeta {
     #[must_use]
     pub fn creation_timestamp(&self) -> Option<Timestamp> {
         self.more.as_deref().and_then(|more| more.creation_timestamp)
+    }
+
+    /// The creation timestamp in seconds since 1970 (until 2106), so that the older object has the smaller number; `u32::MAX` without one.
+    #[must_use]
+    pub fn created(&self) -> u32 {
+        let seconds = |Timestamp(seconds)| u32::try_from(i64::max(seconds, 0)).unwrap_or(u32::MAX);
+        self.creation_timestamp().map_or(u32::MAX, seconds)
     }
 
     /// The value of an annotation.

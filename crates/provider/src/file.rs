@@ -23,6 +23,7 @@
 //! Map: `access` what may be read, `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
 //! `document` from bytes to objects, `background` those that take long, `guard` and `held` what does not overtake them, `merge` from one version of a file to the next, `offer` and `catalog` who is
 //! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `past` what a broken place gave before it,
+//! `ages` since when objects are known,
 //! `follower` the thread, `report` wording.
 
 use std::io;
@@ -35,6 +36,7 @@ use api::{Object, Problem};
 use store::{Batch, Change, Origin, Source};
 
 mod access;
+mod ages;
 mod background;
 mod catalog;
 mod document;
@@ -56,6 +58,7 @@ mod unread;
 mod watches;
 
 pub use access::{Links, Texts};
+pub use ages::journal::AgeFile;
 pub use follower::{Watcher, watch};
 #[cfg(test)]
 use load::load_following;
@@ -117,6 +120,9 @@ pub enum Error {
     /// The thread cannot be started, or its pipe not made.
     #[error("cannot start the thread that follows files: {0}")]
     Thread(#[source] io::Error),
+    /// Nobody knows which objects are older.
+    #[error("{0}")]
+    Ages(String),
     /// The thread ended by a panic, a fault of the program.
     #[error("the thread that follows files ended by a fault: {0}")]
     Panic(String),

@@ -80,7 +80,7 @@ pub(crate) fn targets(policy: &BackendTrafficPolicy) -> Vec<Target> {
 
 /// What a policy claims, usable or not: what it is for is not left to others because it is broken.
 pub(crate) fn claims(meta: &ObjectMeta, targets: Vec<Target>) -> Vec<(Claim, ())> {
-    let seniority = Seniority { age: Age::from(meta.creation_timestamp()), object: meta.key.clone() };
+    let seniority = Seniority { age: Age::from(meta), object: meta.key.clone() };
     let known = targets.into_iter().filter_map(|target| match target {
         Target::Known(target) | Target::Spoilt(target, _) => Some((Claim { target, seniority: seniority.clone() }, ())),
         Target::Refused(..) => None,

@@ -60,7 +60,7 @@ pub(crate) fn text(policy: &ObjectKey) -> Arc<str> {
 /// Reads a policy.
 pub(crate) fn read(key: &ObjectKey, policy: &EnvoyPatchPolicy) -> PatchPolicy {
     let spec = &policy.spec;
-    let seniority = Seniority { age: Age::from(policy.meta.creation_timestamp()), object: key.clone() };
+    let seniority = Seniority { age: Age::from(&policy.meta), object: key.clone() };
     let reference = &spec.target_ref;
     let target = ObjectKey::new(&reference.group, &reference.kind, key.namespace(), &reference.name);
     let refused = match (&spec.fault, target.kind()) {

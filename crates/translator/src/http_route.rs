@@ -271,7 +271,7 @@ pub(crate) fn evaluate(
             outcome.refuse(&refusal);
         }
         if admission.admits(entries) {
-            let age = Age::from(route.meta().creation_timestamp());
+            let age = Age::from(route.meta());
             let fleets = attachment.fleets.into_iter();
             outcome.attached = fleets.map(|fleet| fill(fleet, &mut variants, &clusters, age)).collect();
         }

@@ -5,8 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use api::gateway::Protocol;
+use api::meta::{FirstSeen, ObjectMeta};
 use api::service::TransportProtocol;
-use api::{Kind, ObjectKey, Timestamp};
+use api::{Kind, ObjectKey};
 use engine::{Stable, StableHasher};
 use ir::{ClusterName, EndpointSetName, FleetName, RouteConfigurationName, TcpProxyName, VirtualHostName};
 
@@ -338,13 +339,27 @@ impl Stable for EntryKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Rank(pub(crate) u32);
 
-/// When an object was made, in seconds since 1970 (until 2106), the oldest first. Objects that do not say are the youngest.
+/// The age of an object, the oldest first: in files the change that brought it, then the time when it was made. Objects that do not say are the youngest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Age(u32);
+pub(crate) struct Age {
+    /// 0 where no files are followed: only the time decides then.
+    change: u32,
+    /// In seconds since 1970.
+    created: u32,
+}
 
-impl From<Option<Timestamp>> for Age {
-    fn from(created: Option<Timestamp>) -> Self {
-        Self(created.map_or(u32::MAX, |Timestamp(seconds)| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX)))
+impl From<&ObjectMeta> for Age {
+    fn from(meta: &ObjectMeta) -> Self {
+        match meta.first_seen {
+            Some(FirstSeen { change, created }) => Self { change: change.get(), created },
+            None => Self { change: 0, created: meta.created() },
+        }
+    }
+}
+
+impl Stable for Age {
+    fn stable(&self, hasher: &mut StableHasher) {
+        hasher.number(u64::from(self.change) << 32 | u64::from(self.created));
     }
 }
 
@@ -364,7 +379,7 @@ pub(crate) struct Seniority {
 
 impl Stable for Seniority {
     fn stable(&self, hasher: &mut StableHasher) {
-        hasher.number(u64::from(self.age.0));
+        self.age.stable(hasher);
         hasher.bytes(self.object.kind_name().as_bytes());
         hasher.bytes(self.object.namespace().as_bytes());
         hasher.bytes(self.object.name().as_bytes());

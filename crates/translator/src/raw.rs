@@ -103,7 +103,7 @@ pub(crate) struct RawRank {
 
 impl RawRank {
     pub(crate) fn of(key: &ObjectKey, object: &Raw) -> Self {
-        let seniority = Seniority { age: object.meta.creation_timestamp().into(), object: key.clone() };
+        let seniority = Seniority { age: (&object.meta).into(), object: key.clone() };
         Self { priority: Reverse(object.spec.priority), seniority }
     }
 }

@@ -10,6 +10,7 @@ use api::{Object, ObjectKey, Problem, Severity};
 use indexmap::IndexMap;
 use store::{Change, Origin, identity};
 
+use crate::file::ages::Ages;
 use crate::file::document::{Document, Parsed};
 use crate::file::merge;
 use crate::file::offer::{Offer, Offers, Standing};
@@ -43,6 +44,8 @@ pub(crate) struct Catalog {
     duds_changed: bool,
     /// Files of which a later version waits, with the note that says so.
     notes: BTreeMap<Arc<Spot>, Problem>,
+    /// Since when objects are known; none where files are read once.
+    ages: Option<Box<Ages>>,
 }
 
 /// What is known of one file, or of a directory that cannot be read.
@@ -58,6 +61,16 @@ pub(crate) struct FileState {
 }
 
 impl Catalog {
+    /// One whose objects have ages.
+    pub(crate) fn with_ages(ages: Ages) -> Self {
+        Self { ages: Some(Box::new(ages)), ..Self::default() }
+    }
+
+    /// Since when objects are known, where files are followed.
+    pub(crate) fn ages(&mut self) -> Option<&mut Ages> {
+        self.ages.as_deref_mut()
+    }
+
     /// The documents of a file as it was read last.
     pub(crate) fn documents(&self, spot: &Spot) -> &[Document] {
         self.files.get(spot).map_or(&[], |state| &state.documents)
@@ -140,10 +153,11 @@ impl Catalog {
         state.trouble = None;
         let middle = merge::middle(&state.documents, &parsed);
         let old = state.documents.get(middle.old.clone()).unwrap_or_default();
-        let new = merge::documents(&state.documents, parsed, &middle);
+        let mut new = merge::documents(&state.documents, parsed, &middle);
         for document in old {
             self.withdraw_document(spot, document);
         }
+        new.iter_mut().for_each(|document| self.set_ages(document));
         for document in &new {
             self.offer_document(spot, document, false);
         }
@@ -202,7 +216,11 @@ impl Catalog {
         let mut changes = Vec::with_capacity(self.touched.len());
         for (key, before) in std::mem::take(&mut self.touched) {
             self.to_report.extend(self.offers.disputants(&key).cloned());
-            match self.offers.effective(&key) {
+            let now = self.offers.effective(&key);
+            if let Some(ages) = &mut self.ages {
+                ages.note(&key, now.is_some());
+            }
+            match now {
                 now if now == before => {}
                 Some((object, origin)) => changes.push(Change::Apply(object, origin)),
                 None if before.is_some() => changes.push(Change::Delete(key)),
@@ -322,6 +340,18 @@ impl Catalog {
     fn give_back(&mut self, spot: &Arc<Spot>, state: FileState) {
         self.files.insert(spot.clone(), state);
         self.to_report.insert(spot.clone());
+    }
+
+    /// Writes on the objects of a document since when they are known.
+    fn set_ages(&mut self, document: &mut Document) {
+        let Some(ages) = &mut self.ages else { return };
+        for (object, _) in document.objects.iter_mut() {
+            let meta = object.meta();
+            let first_seen = ages.of(&identity(&meta.key), meta.created());
+            if meta.first_seen != first_seen {
+                object.meta_mut().first_seen = first_seen;
+            }
+        }
     }
 
     fn withdraw_document(&mut self, spot: &Arc<Spot>, document: &Document) {

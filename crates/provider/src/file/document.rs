@@ -1,7 +1,7 @@
 //! [`Document`]: what is remembered of one YAML document, and how a file's text becomes documents.
 
 use std::collections::VecDeque;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -38,6 +38,15 @@ impl Deref for Given {
     type Target = [(Object, Standing)];
 
     fn deref(&self) -> &Self::Target {
+        match self {
+            Self::One(one) => one,
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl DerefMut for Given {
+    fn deref_mut(&mut self) -> &mut Self::Target {
         match self {
             Self::One(one) => one,
             Self::Other(other) => other,

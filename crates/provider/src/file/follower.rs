@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use api::Problem;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use store::{Batch, Source};
+use store::{Batch, Change, Source};
 
 use crate::file::access::Links;
+use crate::file::ages::journal::Journal;
 use crate::file::background::{Background, Done, Running};
 use crate::file::catalog::Catalog;
 use crate::file::document::Parsed;
@@ -58,15 +59,17 @@ pub struct Watcher {
 ///
 /// # Errors
 ///
-/// inotify is not to be had, the current directory cannot be read, or no thread can be started.
+/// inotify is not to be had, the current directory cannot be read, no thread can be started, or nothing of the ages of objects can be read.
 pub fn watch((roots, links): (&[PathBuf], Links), past: Past, sink: impl Sink) -> Result<Watcher, Error> {
     let current = current_directory(roots)?;
     let watches = Watches::new().map_err(|error| Error::Inotify(error.into()))?;
     let tree = Tree::new((roots, links), &current, watches);
     let (stopped, stop) = io::pipe().map_err(Error::Thread)?;
+    let (journal, ages) = Journal::open(past.ages.clone()).map_err(Error::Ages)?;
     let follower = Follower {
         tree,
-        catalog: Catalog::default(),
+        catalog: Catalog::with_ages(ages),
+        journal,
         agenda: Agenda::default(),
         vanished: BTreeMap::new(),
         to_read: BTreeMap::new(),
@@ -120,6 +123,7 @@ impl Watcher {
 struct Follower {
     tree: Tree,
     catalog: Catalog,
+    journal: Journal,
     agenda: Agenda,
     /// Files that vanished, and when that is believed.
     vanished: BTreeMap<Arc<Spot>, Instant>,
@@ -146,17 +150,19 @@ impl Follower {
             self.agenda.looks.insert(root, Look::Survey);
         }
         loop {
+            self.note_time();
             if self.work_off(&mut sink)?.is_break() {
                 return Ok(());
             }
             self.expire();
-            let changes = self.catalog.commit();
+            let mut changes = self.catalog.commit();
             let listed = self.unread.is_empty();
             if listed && (self.catalog.take_duds_changed() || !self.listed) {
                 // Before anything of it counts.
                 let Self { duds, catalog, tree, .. } = &mut self;
                 duds.record(catalog.all_duds().map(|(spot, dud)| (tree.path(spot), dud)));
             }
+            changes.extend(self.save_ages(listed));
             if !changes.is_empty() || listed && !self.listed {
                 self.listed = listed;
                 if sink(Batch { source: Source::File, changes, listed }).is_break() {
@@ -171,6 +177,19 @@ impl Follower {
             self.note_costly();
             self.release_held();
             self.try_again();
+        }
+    }
+
+    /// Writes how old the objects of a change are, before it counts. Returns what is wrong with that, if it is another thing than before.
+    fn save_ages(&mut self, listed: bool) -> Option<Change> {
+        let Self { catalog, journal, .. } = self;
+        journal.save(catalog.ages()?, listed)
+    }
+
+    fn note_time(&mut self) {
+        let now = self.journal.now();
+        if let Some(ages) = self.catalog.ages() {
+            ages.set_time(now);
         }
     }
 
@@ -238,6 +257,7 @@ impl Follower {
         let Some(inotify) = self.tree.watches.inotify() else { return Ok(true) };
         let now = Instant::now();
         let times = self.vanished.values().min().copied().into_iter().chain(self.unread.next_end());
+        let times = times.chain(self.journal.retry_at());
         let waits = times.map(|time| time.saturating_duration_since(now));
         // While files are held back the time counts that the costly ones take.
         let next = waits.chain((!self.awaited.is_empty() || !self.held.is_empty()).then_some(RETRY)).min();

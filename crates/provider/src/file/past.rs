@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::file::access::{Access, Links};
+use crate::file::ages::journal::AgeFile;
 use crate::file::read::read_bytes;
 
 /// What an earlier process left.
@@ -20,6 +21,8 @@ pub struct Past {
     pub served: bool,
     /// The file that names broken places that gave nothing; it is kept up to date.
     pub record: Option<PathBuf>,
+    /// The file that keeps how old objects are; without one ages end with the process.
+    pub ages: Option<AgeFile>,
 }
 
 /// A broken place that neither gives nor keeps anything: a document by the hash of its text, or a whole file or directory.

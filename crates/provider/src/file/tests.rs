@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod ages;
 mod broken;
 mod costly;
 mod following;

@@ -281,7 +281,7 @@ fn listener_sets(g: &mut Graph, base: &Base, asking: GatewayTables) -> Index<Obj
         });
         let mut reader = Reader { cx, tables: asking };
         let draft = listener_set::draft(&mut reader, (key, set), gateway.clone(), is_admitted);
-        let seniority = Seniority { age: Age::from(set.meta.creation_timestamp()), object: key.clone() };
+        let seniority = Seniority { age: Age::from(&set.meta), object: key.clone() };
         Some(((gateway, seniority), Arc::new(draft)))
     });
     g.index("listener_set_by_gateway", drafts, |(gateway, _): &SetKey, _| [gateway.clone()])
@@ -289,7 +289,7 @@ fn listener_sets(g: &mut Graph, base: &Base, asking: GatewayTables) -> Index<Obj
 
 /// The ports of a Gateway and its sets with the addresses on which it wants them.
 fn port_claims(key: &ObjectKey, gateway: &Gateway, sets: &[Arc<SetDraft>]) -> Vec<(PortClaim, Arc<[IpAddr]>)> {
-    let seniority = Seniority { age: Age::from(gateway.meta.creation_timestamp()), object: key.clone() };
+    let seniority = Seniority { age: Age::from(&gateway.meta), object: key.clone() };
     let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
     let own = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
     let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.sockets());

@@ -126,7 +126,7 @@ fn outcomes(g: &mut Graph, tables: RouteTables, budget: RouteBudget) -> Table<Ob
     let drafts = g.map("route_draft", routes, move |cx, key, route| {
         let (outcome, entries) = http_route::evaluate(&mut Reader { cx, tables }, key, route, Admission::AtMost(small));
         let outcome = (entries <= small).then(|| Arc::new(outcome));
-        Draft { age: Age::from(route.meta().creation_timestamp()), entries, outcome }
+        Draft { age: Age::from(route.meta()), entries, outcome }
     });
     let budgets = budget::budgets(g, drafts, budget);
     g.derive("route", drafts, move |cx, key, draft| {

@@ -22,7 +22,7 @@ impl Lives {
 
     /// The next one begins.
     fn begin(&self, served: bool) -> Watched {
-        let past = Past { served, record: Some(self.record()) };
+        let past = Past { served, record: Some(self.record()), ..Past::default() };
         Watched::after(past, &self.folder, &[self.folder.path().to_owned()])
     }
 
