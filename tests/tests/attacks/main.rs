@@ -7,6 +7,7 @@
 //! | `command_line` | an author of `EnvoyProxy` that reads files, writes files or runs code, of Backends that lead to a cloud's metadata |
 //! | `raw` | an author of patches or of raw resources that does the same, or that leads to addresses of Chancery or of a cloud's metadata |
 //! | `powers` | the same author, who hides what it does behind another type or a server of its own |
+//! | `newcomers` | an author of one namespace who claims what another one is served with, by a name or an age |
 //! | `guards` | a request that a policy which is not built would have refused |
 //! | `paths` | a request whose path is spelled so that it misses a guarded route |
 //! | `certificates` | an author of a Secret that Envoy refuses |
@@ -26,6 +27,7 @@ mod guards;
 mod host;
 mod mixed;
 mod monitors;
+mod newcomers;
 mod paths;
 mod powers;
 mod products;
