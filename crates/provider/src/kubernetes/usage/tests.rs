@@ -1,4 +1,4 @@
-//! The objects to request are a function of the objects that there are, whatever happened before.
+//! The objects to request: those of own classes that a grant lets be named, as a function of the objects that there are, whatever happened before.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -59,6 +59,54 @@ fn object(kind: usize, namespace: usize, choice: usize) -> Object {
 
 fn settled(usage: &mut Usage) -> BTreeMap<ObjectKey, Vec<ObjectKey>> {
     usage.refresh().into_iter().collect()
+}
+
+/// Returns the Secrets and `ConfigMap`s that are requested for these objects, in order.
+fn requested(objects: &[Object]) -> Vec<String> {
+    let mut usage = Usage::new(CONTROLLER);
+    objects.iter().for_each(|object| drop(usage.note(object)));
+    let names = settled(&mut usage).into_values().flatten().filter(|name| name.kind() != Some(Kind::GatewayClass));
+    let mut names: Vec<String> = names.map(|name| name.to_string()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Two kinds of classes: of this controller, and of another one.
+fn class(is_ours: bool) -> Object {
+    object(0, 0, usize::from(!is_ours))
+}
+
+#[test]
+fn only_objects_of_own_classes_count() {
+    let gateway = || object(1, 0, 0);
+    assert_eq!(requested(&[class(true), gateway()]), ["Secret one/s"]);
+    assert!(requested(&[class(false), gateway()]).is_empty(), "a Gateway of another controller");
+    assert!(requested(&[gateway()]).is_empty(), "a class that is not there");
+    // A set of a Gateway that takes sets from everywhere, or none.
+    let set = || object(2, 1, 1);
+    assert_eq!(requested(&[class(true), object(1, 1, 2), set()]), ["Secret two/s"]);
+    assert!(requested(&[class(true), object(1, 1, 0), set()]).is_empty(), "the Gateway takes no sets");
+    assert!(requested(&[class(false), object(1, 1, 2), set()]).is_empty(), "a set of another controller's Gateway");
+    // A backend of a namespace with a route to the Gateway, or without.
+    let (backend, route) = (|| object(4, 2, 0), || object(3, 2, 0));
+    assert_eq!(requested(&[class(true), gateway(), backend(), route()]), ["ConfigMap three/s", "Secret one/s"]);
+    assert_eq!(requested(&[class(true), gateway(), backend()]), ["Secret one/s"], "no proxy can send to it");
+    assert!(requested(&[class(false), gateway(), backend(), route()]).is_empty(), "a route of another controller");
+}
+
+#[test]
+fn other_namespaces_need_a_grant() {
+    // A Gateway of namespace `one` names a Secret of namespace `two`.
+    let with = |grant: Option<Object>| {
+        let all: Vec<Object> = [class(true), object(1, 0, 1)].into_iter().chain(grant).collect();
+        requested(&all)
+    };
+    assert_eq!(with(Some(object(5, 1, 0))), ["Secret two/s"]);
+    assert!(with(None).is_empty(), "no grant");
+    assert!(with(Some(object(5, 2, 0))).is_empty(), "a grant of another namespace");
+    assert!(with(Some(object(5, 1, 9))).is_empty(), "a grant for Services");
+    assert!(with(Some(object(5, 1, 10))).is_empty(), "a grant for sets");
+    assert!(with(Some(object(5, 1, 12))).is_empty(), "a grant for Gateways of another namespace");
 }
 
 proptest! {
