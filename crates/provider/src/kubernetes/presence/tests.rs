@@ -19,6 +19,9 @@ const TEMPO: PresenceTiming = PresenceTiming {
     retry_last: Duration::from_millis(50),
 };
 
+/// Times in which nothing is looked up: what happens is known from lists and watches alone.
+const WATCHES: PresenceTiming = PresenceTiming { look: Duration::from_secs(3600), ..TEMPO };
+
 /// Longest time for a fact to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -108,9 +111,9 @@ async fn answer(
 struct Following(Presence, CancellationToken);
 
 impl Following {
-    fn start(client: Client) -> Self {
+    fn start(client: Client, timing: PresenceTiming) -> Self {
         let (presence, stop) = (Presence::new(&["app"]), CancellationToken::new());
-        tokio::spawn(follow(presence.clone(), client, TEMPO, stop.clone()));
+        tokio::spawn(follow(presence.clone(), client, timing, stop.clone()));
         Self(presence, stop)
     }
 
@@ -143,7 +146,7 @@ async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
     let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "1");
     server.put("b", "2");
-    let following = Following::start(client);
+    let following = Following::start(client, WATCHES);
     let (a, b) = (following.track("a", "1"), following.track("b", "2"));
     assert!(Arc::ptr_eq(&a, &following.track("a", "1")), "a Pod that is tracked again has the same handle");
     following.until_shown("1").await;
@@ -156,7 +159,7 @@ async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
 async fn another_pod_of_the_same_name_is_another() {
     let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "2");
-    let following = Following::start(client);
+    let following = Following::start(client, WATCHES);
     let (old, new) = (following.track("a", "1"), following.track("a", "2"));
     until_gone(&old).await;
     assert!(!*new.borrow());
@@ -167,7 +170,7 @@ async fn where_pods_may_not_be_watched_each_is_looked_for() {
     let (server, client) = Server::start(Forbids::Watches).await;
     server.put("a", "1");
     server.put("b", "2");
-    let following = Following::start(client);
+    let following = Following::start(client, TEMPO);
     let (a, b) = (following.track("a", "1"), following.track("b", "2"));
     server.delete("a");
     until_gone(&a).await;
@@ -178,7 +181,7 @@ async fn where_pods_may_not_be_watched_each_is_looked_for() {
 async fn a_pod_whose_handle_is_dropped_is_followed_no_more() {
     let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "1");
-    let following = Following::start(client);
+    let following = Following::start(client, TEMPO);
     let gone = following.track("a", "1");
     following.until_shown("1").await;
     drop(gone);
@@ -199,7 +202,7 @@ fn id(name: &str, uid: &str) -> PodId {
 async fn pod_that_went_is_gone_when_tracked_again() {
     let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "1");
-    let following = Following::start(client);
+    let following = Following::start(client, WATCHES);
     let gone = following.track("a", "1");
     following.until_shown("1").await;
     server.delete("a");
