@@ -59,6 +59,12 @@ fn an_account_that_is_not_listed_is_left_out_wherever_it_is_named() {
     assert_eq!(refused, ["envoyDeployment.patch", "envoyServiceAccount.name"]);
     assert_eq!((settings.workload.patch, settings.service_account), (None, None));
     assert!(left(all(), None, Some(&["admin"])).1.is_empty());
+    for field in ["serviceAccountName", "serviceAccount"] {
+        let of_pod = || json!({"envoyDeployment": {"pod": {field: "admin"}}});
+        let (settings, refused) = left(of_pod(), None, Some(&["edge"]));
+        assert_eq!((settings.workload.pod.len(), refused), (0, vec![format!("envoyDeployment.pod.{field}")]));
+        assert_eq!(left(of_pod(), None, Some(&["admin"])).0.workload.pod.len(), 1);
+    }
 }
 
 #[test]
