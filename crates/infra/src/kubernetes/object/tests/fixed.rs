@@ -98,6 +98,25 @@ fn objects_lead_to_the_gateways_own_pods_and_workload_only() {
 }
 
 #[test]
+fn patch_changes_no_identity_and_no_field_of_the_api_server() {
+    for (metadata, field) in [
+        (json!({ "name": "other" }), "metadata.name"),
+        (json!({ "namespace": "kube-system" }), "metadata.namespace"),
+        (json!({ "ownerReferences": null }), "metadata.ownerReferences"),
+        (json!({ "uid": "u-2" }), "metadata.uid"),
+        (json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), "metadata.deletionTimestamp"),
+        (json!({ "labels": null }), "the label"),
+    ] {
+        for kind in [ObjectKind::Deployment, ObjectKind::Service] {
+            let words = patched(kind, PatchType::JsonMerge, &json!({ "metadata": metadata })).unwrap_err();
+            assert!(words.contains(field), "{metadata}: {words}");
+        }
+    }
+    let kept = json!({ "metadata": { "annotations": { "a": "b" }, "labels": { "c": "d" } } });
+    assert!(patched(ObjectKind::Deployment, PatchType::JsonMerge, &kept).is_ok());
+}
+
+#[test]
 fn fields_change_no_selector_and_no_target() {
     let fields = |field: &str, value: Value| [(Arc::from(field), Arc::new(value))].into();
     let extra = |field: &str, value: Value| Some(Extra { spec: fields(field, value), ..Extra::default() });
