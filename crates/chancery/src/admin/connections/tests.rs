@@ -41,6 +41,17 @@ fn a_connection_that_is_being_answered_goes_after_all_idle_ones() {
 }
 
 #[test]
+fn a_connection_that_waits_for_a_change_is_as_idle_as_others() {
+    let connections = Connections::new(2);
+    let began = Instant::now().checked_sub(2 * MAX_ANSWER_TIME).unwrap();
+    let waiting = Arc::new(Life { began, answering: AtomicBool::new(true), ..Life::new() });
+    connections.lock().open.insert(u64::MAX, (address(1).into(), Arc::clone(&waiting)));
+    let idle = enter(&connections, 1);
+    let _third = enter(&connections, 1);
+    assert!(waiting.close.is_cancelled() && !is_closed(&idle));
+}
+
+#[test]
 fn a_flood_of_one_source_closes_its_own_connections() {
     let connections = Connections::new(4);
     let probe = enter(&connections, 9);
