@@ -213,9 +213,9 @@ fn costly_policies_of_one_folder_do_not_stall_edits_of_others() {
     write_in(&running, "evil", "0.yaml", &text);
     let at = |number: usize| running.conf().join(format!("evil/{number}.yaml"));
     (1..COUNT).for_each(|number| fs::hard_link(at(0), at(number)).unwrap());
-    until_problem(&running, "evil/0.yaml");
+    running.until_problem("evil/0.yaml").unwrap();
     write_in(&running, "other", "route.yaml", &route("other", &[("/", "nowhere")]));
-    until_problem(&running, "the route is not attached to it");
+    running.until_problem("the route is not attached to it").unwrap();
     let problems = running.status(&["problems"]).unwrap();
     let read = (0..COUNT).filter(|number| problems.contains(&format!("evil/{number}.yaml:"))).count();
     assert!(read < COUNT, "the edit waited for all files");
