@@ -75,7 +75,7 @@ pub struct Route {
 }
 
 /// Which requests a route takes: all of these must hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct RouteMatch {
     /// The path without query.
     pub path: PathMatch,
@@ -106,7 +106,7 @@ pub enum PathMatch {
 }
 
 /// One header or query parameter and the value it must have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct NamedMatch {
     /// The name.
     pub name: Arc<str>,

@@ -8,6 +8,7 @@ mod budget;
 mod closing;
 mod delivery;
 mod gateway;
+mod overlap;
 mod patch;
 mod problem;
 mod raw;

@@ -9,6 +9,7 @@ mod grpc;
 mod guards;
 mod hosts;
 mod incremental;
+mod lost_matches;
 mod statuses;
 mod tls;
 mod udp;

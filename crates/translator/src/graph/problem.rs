@@ -35,7 +35,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 36;
+pub(crate) const PROBLEM_TABLES: usize = 37;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -88,6 +88,7 @@ pub(super) fn problems(
         routes.streams.behind,
         shadowed,
         shadowed_streams,
+        routes.overlaps,
         g.derive("refusal_problem", refused, |_, key: &AttachmentKey, words| [refused_route(key, words)]),
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }

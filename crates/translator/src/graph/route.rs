@@ -9,6 +9,7 @@ use ir::{ClusterName, Route, RouteConfiguration, RoutePiece, TcpProxy, VirtualHo
 use store::{ClusterState, FactKey, Tables};
 
 use super::budget::{self, Draft};
+use super::overlap;
 use super::{Backends, Base, Closings, Gateways, Policies};
 use crate::PieceKey;
 use crate::backend_traffic_policy::PolicyTarget;
@@ -44,6 +45,8 @@ pub(crate) struct Routes {
     pub(crate) streams: Streams,
     /// Notices at routes whose requests go to a more specific listener of a set.
     pub(crate) shadowed: [Table<ProblemKey, Arc<Problem>>; 2],
+    /// What is said of routes whose matches older ones of other namespaces have.
+    pub(crate) overlaps: Table<ProblemKey, Arc<Problem>>,
 }
 
 /// Routes that one piece has on average: one change costs one piece, and little more on a host of 50,000
@@ -96,7 +99,7 @@ pub(super) fn routes(
         entries(key, &effective.form, closing.map(|closing| &**closing))
     });
     let by_bucket = by_bucket(g, entries);
-    let (pieces, buckets) = pieces(g, by_bucket, inputs.cluster_state);
+    let (pieces, buckets, overlaps) = pieces(g, by_bucket, inputs.cluster_state);
     let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
@@ -116,7 +119,19 @@ pub(super) fn routes(
         [(ChainKey { fleet: key.fleet.clone(), name }, Arc::new(configuration))]
     });
     let shadowed = shadow::problems(g, gateways, effective, [by_bucket, streams.by_bucket]);
-    Routes { outcomes, effective, refused, attached, pieces, hosts, hosts_of, configurations, streams, shadowed }
+    Routes {
+        outcomes,
+        effective,
+        refused,
+        attached,
+        pieces,
+        hosts,
+        hosts_of,
+        configurations,
+        streams,
+        shadowed,
+        overlaps,
+    }
 }
 
 /// Routes, of which those that are beyond the budget are attached nowhere.
@@ -224,12 +239,12 @@ where
     Streams { by_bucket, rows: [own, fixed], by_listener, datagrams, behind }
 }
 
-/// Entries in order of precedence, in pieces, by listener and host name.
+/// Entries in order of precedence, in pieces, by listener and host name; and the problems of those that are never reached.
 fn pieces(
     g: &mut Graph,
     by_bucket: BucketIndex,
     cluster_state: Table<FactKey, ClusterState>,
-) -> (PieceTable, PieceTables) {
+) -> (PieceTable, PieceTables, Table<ProblemKey, Arc<Problem>>) {
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
     let pieces = g.derive_group("route_piece", chunks, |_, chunk: &Chunk<_, _>, members| {
         let piece = RoutePiece { routes: members.values().cloned().collect() };
@@ -240,7 +255,8 @@ fn pieces(
         bucket.hostname.is_wide().then(|| (bucket.clone(), ()))
     });
     let wide = g.tally("wide_bucket_by_listener", wide, |bucket: &Arc<Bucket>, ()| [bucket.listener.clone()]);
-    (pieces, PieceTables { by_bucket, wide, cluster_state })
+    let overlaps = overlap::problems(g, chunks, by_bucket);
+    (pieces, PieceTables { by_bucket, wide, cluster_state }, overlaps)
 }
 
 fn entries(key: &AttachmentKey, form: &AttachedRoute, closing: Option<&Closing>) -> Vec<(EntryKey, Arc<Route>)> {
