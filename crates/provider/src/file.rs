@@ -120,7 +120,7 @@ pub enum Error {
     /// The thread cannot be started, or its pipe not made.
     #[error("cannot start the thread that follows files: {0}")]
     Thread(#[source] io::Error),
-    /// Nobody knows which objects are older.
+    /// The ages of objects cannot be read.
     #[error("{0}")]
     Ages(String),
     /// The thread ended by a panic, a fault of the program.

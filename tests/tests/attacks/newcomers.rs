@@ -89,7 +89,7 @@ impl Scene {
     }
 
     /// All thieves come one after the other, the last one while Chancery is away. `claims` makes what a thief writes, and `own` is something of it that
-    /// nobody else claims: once that is served, all of the thief's objects count. The victim keeps what it has, and so after a restart.
+    /// no other object claims: once that is served, all of the thief's objects count. The victim keeps what it has, and so after a restart.
     fn play(
         mut self,
         asked: (u16, &str, &str),
@@ -138,8 +138,8 @@ fn a_newcomer_takes_no_port_of_a_gateway_that_is_served() {
         vec![gateway(who, "edge", port), gateway(who, "own", own[at]), route(who, parents, &["/"])]
     });
     let words = format!("port {port} belongs to Gateway bank/edge");
-    let told = |status: String| status.matches(&words).count() >= THIEVES.len();
-    wait::until(&words, || told(running.status(&["problems"]).unwrap()).then_some(())).unwrap();
+    let shown = |status: String| status.matches(&words).count() >= THIEVES.len();
+    wait::until(&words, || shown(running.status(&["problems"]).unwrap()).then_some(())).unwrap();
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) struct Catalog {
     duds_changed: bool,
     /// Files of which a later version waits, with the note that says so.
     notes: BTreeMap<Arc<Spot>, Problem>,
-    /// Since when objects are known; none where files are read once.
+    /// The ages of objects; none where files are read once.
     ages: Option<Box<Ages>>,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct FileState {
 }
 
 impl Catalog {
-    /// One whose objects have ages.
+    /// Returns a catalog whose objects have ages.
     pub(crate) fn with_ages(ages: Ages) -> Self {
         Self { ages: Some(Box::new(ages)), ..Self::default() }
     }
 
-    /// Since when objects are known, where files are followed.
+    /// The ages of objects; none where files are read once.
     pub(crate) fn ages(&mut self) -> Option<&mut Ages> {
         self.ages.as_deref_mut()
     }
@@ -342,7 +342,7 @@ impl Catalog {
         self.to_report.insert(spot.clone());
     }
 
-    /// Writes on the objects of a document since when they are known.
+    /// Writes their ages on the objects of a document.
     fn set_ages(&mut self, document: &mut Document) {
         let Some(ages) = &mut self.ages else { return };
         for (object, _) in document.objects.iter_mut() {

@@ -207,7 +207,7 @@ fn a_line_that_was_cut_off_costs_nothing_else() {
 }
 
 #[test]
-fn damaged_lines_are_told_and_what_they_were_about_is_the_youngest() {
+fn damaged_lines_are_reported_and_what_they_were_about_is_the_youngest() {
     let folder = TempDir::new().unwrap();
     let mut ages = fresh();
     let [one, two] = ["one", "two"].map(|name| route("ta", name));
@@ -220,8 +220,8 @@ fn damaged_lines_are_told_and_what_they_were_about_is_the_youngest() {
     ages.of(&two, NONE);
     ages.note(&one, true);
     ages.note(&two, true);
-    let told = words(journal.save(&mut ages, true));
-    assert!(told.contains("1 of its lines were damaged") && told.contains("younger than all others"), "{told}");
+    let shown = words(journal.save(&mut ages, true));
+    assert!(shown.contains("1 of its lines were damaged") && shown.contains("younger than all others"), "{shown}");
     assert!(age(&mut ages, &two) < age(&mut ages, &one));
     assert_eq!(age(&mut ages, &one).created, NONE, "a time that an author may have written does not count");
     // All is well after the next start.
@@ -260,7 +260,7 @@ fn fresh_with(name: &str) -> Ages {
 }
 
 #[test]
-fn a_folder_that_is_lost_is_told_and_tried_again() {
+fn a_folder_that_is_lost_is_reported_and_tried_again() {
     let folder = TempDir::new().unwrap();
     let inner = folder.path().join("state");
     fs::create_dir(&inner).unwrap();
@@ -269,19 +269,19 @@ fn a_folder_that_is_lost_is_told_and_tried_again() {
     fs::remove_dir(&inner).unwrap();
     ages.of(&route("ta", "r"), NONE);
     ages.note(&route("ta", "r"), true);
-    let told = words(journal.save(&mut ages, true));
-    assert!(told.contains("cannot be written") && told.contains("tried again"), "{told}");
+    let shown = words(journal.save(&mut ages, true));
+    assert!(shown.contains("cannot be written") && shown.contains("tried again"), "{shown}");
     assert!(journal.retry_at().is_some());
     fs::create_dir(&inner).unwrap();
     let end = Instant::now() + DEADLINE;
-    let told = loop {
+    let shown = loop {
         assert!(Instant::now() < end, "it is not tried again");
         std::thread::sleep(Duration::from_millis(10));
         if let Some(change) = journal.save(&mut ages, true) {
             break words(Some(change));
         }
     };
-    assert_eq!((told.as_str(), journal.retry_at()), ("", None));
+    assert_eq!((shown.as_str(), journal.retry_at()), ("", None));
     assert_eq!(fs::read_to_string(file.path).unwrap().lines().count(), 2);
 }
 

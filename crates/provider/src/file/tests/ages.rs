@@ -85,7 +85,7 @@ fn newcomers_are_younger_than_what_is_there_over_a_restart() {
     process.until(|process| process.ages.contains_key("zzz"));
     assert_eq!(process.order(), ["bank", "aaa", "zzz"]);
     drop(process);
-    // Nobody looks.
+    // No process looks.
     write(&lives.folders[0], "0.yaml", route("0aa", OLD));
     assert_eq!(lives.begin().order(), ["bank", "aaa", "zzz", "0aa"]);
 }
@@ -107,7 +107,7 @@ fn edits_moves_and_restarts_leave_an_age_alone() {
     write(one, "a.yaml", route("aaa", ""));
     process.until(|process| process.ages.contains_key("aaa"));
     let age = process.ages["bank"];
-    // An editor, with a timestamp; then as a backup that is written anew; then moved to another root.
+    // An editor, with a timestamp; then one that keeps a backup; then moved to another root.
     replace(one, "b.yaml", route("bank", OLD));
     process.until(|process| process.ages.contains_key("bank"));
     fs::rename(one.path().join("b.yaml"), one.path().join("b.yaml~")).unwrap();
