@@ -1,7 +1,7 @@
 //! [`Guards`]: costly files that may hold what guards, by folder, and [`Waits`]: files that wait for them. Each step costs `O(log n)`.
 //!
 //! An edit waits for every such file of its own folder that was written before it. For those of another folder it waits while their reading has taken no
-//! more than [`MAX_WAITED`] of CPU time: a folder beyond that is late, and nobody else waits for it until all of its files are read.
+//! more than [`MAX_WAITED`] of CPU time: a folder beyond that is late, and no other folder waits for it until all of its files are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Guards {
         self.change(&spot.folder(), |pending| drop(pending.files.remove(&number)));
     }
 
-    /// Returns true if nobody else waits for the folder of a file.
+    /// Returns true if no other folder waits for that of a file.
     pub(super) fn is_late(&self, spot: &Spot) -> bool {
         self.folders.get(&spot.folder()).is_some_and(Pending::is_late)
     }

@@ -222,7 +222,11 @@ fn file_that_others_wait_for_is_read_as_what_is_served() {
     assert_eq!(read(false, Duration::ZERO), (urgent, before.max(NICENESS)));
     let (next, niceness) = read(true, Duration::ZERO);
     assert!(next != urgent && niceness == before, "{niceness}");
-    assert_eq!(read(true, 2 * guards::MAX_WAITED), (next, before.max(NICENESS)), "nobody waits for it any more");
+    assert_eq!(
+        read(true, 2 * guards::MAX_WAITED),
+        (next, before.max(NICENESS)),
+        "no other folder waits for it any more"
+    );
 }
 
 #[test]
