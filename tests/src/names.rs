@@ -20,6 +20,9 @@ pub struct Names {
 /// In place of a delay: nobody is answered.
 const NEVER: u64 = u64::MAX;
 
+/// Names below this are never answered, as those of a domain whose server is kept silent.
+pub const SILENT: &str = "silent.example";
+
 impl Names {
     /// Starts one that answers after this time.
     ///
@@ -70,8 +73,11 @@ fn serve(socket: &UdpSocket, delay: &AtomicU64, over: &AtomicBool, note: impl Fn
     while !over.load(Ordering::Acquire) {
         let Ok((length, from)) = socket.recv_from(&mut room) else { continue };
         let Some(answer) = room.get(..length).and_then(answer) else { continue };
-        note(name(&answer));
+        let name = name(&answer);
+        let is_silent = name.ends_with(SILENT);
+        note(name);
         match delay.load(Ordering::Acquire) {
+            _ if is_silent => {}
             NEVER => {}
             millis => {
                 thread::sleep(Duration::from_millis(millis));

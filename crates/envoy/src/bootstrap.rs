@@ -99,7 +99,7 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
 }
 
 /// A cluster of names is ready when these are resolved, or cannot be: with a server of names that is silent after 6 s, where Envoy by itself takes minutes. Until
-/// then a proxy does not begin to serve.
+/// then a proxy acknowledges no cluster, so that others of names are not known to be ready either.
 fn dns_resolver() -> Value {
     json!({
         "name": "envoy.network.dns_resolver.cares",

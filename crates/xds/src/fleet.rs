@@ -338,12 +338,12 @@ impl Fleet {
 
     /// A new cluster does not get ready on a client that answers.
     pub(crate) fn stall(&mut self, client: ClientId, cluster: &Arc<str>) {
-        self.facts.stall(client, cluster);
+        self.facts.stall(client, cluster, &self.snapshot);
     }
 
     /// It does after all, or need not any more.
     pub(crate) fn unstall(&mut self, client: ClientId, cluster: &Arc<str>) {
-        self.facts.unstall(client, cluster);
+        self.facts.unstall(client, cluster, &self.snapshot);
     }
 
     /// What happened since this was last called.

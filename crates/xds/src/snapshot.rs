@@ -273,6 +273,12 @@ impl Snapshot {
         std::mem::replace(&mut entry.reported, mark) != mark
     }
 
+    /// Whether the current version of a name is reported.
+    pub(crate) fn is_reported(&self, type_url: &TypeUrl, name: &str) -> bool {
+        let entry = self.at(&Key::Put(Need::new(type_url.clone(), name)));
+        entry.is_some_and(|entry| entry.reported == Some(entry.current.version().mark()))
+    }
+
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
         self.tables_mut().flat_map(Names::values_mut).for_each(|entry| entry.reported = None);

@@ -11,6 +11,7 @@
 //! | `guards` | a request that a policy which is not built would have refused |
 //! | `paths` | a request whose path is spelled so that it misses a guarded route |
 //! | `certificates` | an author of a Secret that Envoy refuses |
+//! | `slow_starts` | an author of a Backend whose name is never resolved |
 //! | `streams` | a client of the xDS port, with and without a certificate |
 //! | `monitors` | a client of the health and admin ports, a page in a browser |
 //! | `files` | an author of files in a folder that is read: links, devices, costly files |
@@ -32,5 +33,6 @@ mod paths;
 mod powers;
 mod products;
 mod raw;
+mod slow_starts;
 mod sockets;
 mod streams;

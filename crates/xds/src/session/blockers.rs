@@ -79,10 +79,11 @@ impl Session {
         item.resource.needs().find(|need| self.blocks(fleet, item, need)).cloned()
     }
 
-    /// What the client has names a cluster that does not get ready: with one that names it too it is no worse off.
+    /// What the client has names a cluster that does not get ready: with one that names it too it is no worse off. Nor is one that starts: it
+    /// serves nothing at all before it has its listeners with their routes.
     fn blocks(&self, fleet: &Fleet, item: &Item, need: &Need) -> bool {
         let is_late = || self.clusters.cold.get(&need.name).is_some_and(|cold| cold.stalled);
-        self.is_blocking(fleet, need) && !(is_late() && self.names_already(fleet, item, need))
+        self.is_blocking(fleet, need) && !(is_late() && (self.starts() || self.names_already(fleet, item, need)))
     }
 
     fn names_already(&self, fleet: &Fleet, item: &Item, need: &Need) -> bool {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::cold::ColdClusters;
 use crate::resource::Version;
@@ -27,6 +28,10 @@ pub(super) struct Clusters {
     pub(super) uncured: BTreeSet<Arc<str>>,
     /// The fleet knows of those, and of what has had no answer for long.
     pub(super) ghosts_told: bool,
+    /// Clusters apart that went out during a first start and that listeners still wait for, by when they were sent.
+    pub(super) graced: BTreeSet<(Duration, Arc<str>)>,
+    /// Since when clusters apart wait for Envoy to ask for listeners.
+    pub(super) apart_since: Option<Duration>,
     /// What is to be sent to lay them.
     pub(super) cures: Vec<Cure>,
     /// Taken back because nothing was heard of them: the version, and how often.

@@ -147,7 +147,7 @@ impl Session {
 
     /// What a client gets for a name that does not exist (R6).
     fn judge_absent(&mut self, fleet: &Fleet, type_url: &TypeUrl, name: &Arc<str>, forced: bool) -> Verdict {
-        let starts = !self.resumed && !self.configured;
+        let starts = self.starts();
         let channel = self.channel(type_url);
         channel.suspects.remove(name);
         let sent = channel.known.get(name).and_then(|known| known.sent);

@@ -40,7 +40,7 @@ impl Session {
             along.extend(self.replaced(turn.fleet, &TypeUrl::Cluster, &batch));
             self.send_clusters(turn, batch, std::mem::take(&mut along));
         }
-        if !apart.is_empty() && self.others_settled() {
+        if !apart.is_empty() && self.others_settled() && self.has_begun_clusters(turn.now) {
             let together = if self.repeats(&TypeUrl::Cluster) { apart.len().max(1) } else { 1 };
             for items in apart.chunks(together) {
                 self.send_clusters(turn, items.to_vec(), Vec::new());
@@ -249,8 +249,7 @@ impl Session {
 
     /// On a first start everything new is asked for: sending it unasked would be sending it twice.
     fn will_ask(&self, type_url: &TypeUrl, name: &str) -> bool {
-        let starts = !self.resumed && !self.configured;
-        (starts || !self.envoy) && !self.is(type_url, |channel: &Channel| channel.subscribed(name))
+        (self.starts() || !self.envoy) && !self.is(type_url, |channel: &Channel| channel.subscribed(name))
     }
 
     /// A first request gets an answer, if need be an empty one: Envoy waits for it before it serves.

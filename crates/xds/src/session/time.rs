@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
+use super::blockers::PATIENCE;
 use super::channel::Channel;
+use super::cold::Cold;
 use crate::fleet::{Fleet, Stage};
-use crate::resource::TypeUrl;
+use crate::resource::{Need, TypeUrl};
 
 /// An ordinary cluster is ready after 2 to 16 ms, one with active health checks after their time-out, usually 1 s: what is not
 /// ready after this time is not going to be soon.
@@ -15,6 +17,15 @@ pub const STALLED: Duration = Duration::from_secs(2);
 
 /// The same on a first start: Envoy needs 17 s for 50,000 clusters.
 const STALLED_AT_START: Duration = Duration::from_secs(30);
+
+/// How long the first listeners of a client wait for clusters apart: what resolves names answers in some milliseconds, or some hundred where it
+/// asks others. Routes to what is later than that answer 503 until it is ready; all others are served. It is added to each start of a proxy
+/// by whoever has one such cluster there.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long clusters apart wait on a first start for Envoy to ask for listeners, which it does as soon as all clusters before them are ready.
+/// An Envoy whose listeners stand in its bootstrap never asks.
+const WITHOUT_LISTENERS: Duration = Duration::from_secs(1);
 
 /// After this time a response that is not answered does not hold back newer versions any more. Envoy answers in milliseconds, or
 /// never (an SDS response before it has asked for any secret; CDS while a cluster warms).
@@ -58,6 +69,66 @@ impl Session {
                 false => cold.stalled = true,
             });
         }
+        if !excused {
+            self.end_grace(now);
+        }
+    }
+
+    /// The client has nothing yet, and serves nothing.
+    pub(super) fn starts(&self) -> bool {
+        !self.resumed && !self.configured
+    }
+
+    /// Returns true once clusters apart may go. On a first start Envoy asks for listeners only when all clusters are ready that it has by then: one
+    /// that is slow would keep it from that, and is no hindrance afterwards.
+    pub(super) fn has_begun_clusters(&mut self, now: Duration) -> bool {
+        if !self.envoy || !self.starts() || self.is(&TypeUrl::Listener, |listeners| listeners.opened) {
+            return true;
+        }
+        let since = *self.clusters.apart_since.get_or_insert(now);
+        now >= since + WITHOUT_LISTENERS
+    }
+
+    /// The listeners of a client that starts have waited long enough for clusters that were sent and are not ready. While the client has not
+    /// said a word of them, or has not answered something else, it is busy, and they may be ready soon: so long it may take as for any cluster.
+    fn end_grace(&mut self, now: Duration) {
+        let Some(first) = self.clusters.graced.first().map(|(since, _)| *since) else { return };
+        let busy = self.oldest_unanswered().is_some();
+        if now < first + if busy { PATIENCE } else { GRACE } {
+            return;
+        }
+        let due = self.clusters.graced.iter().take_while(|(since, _)| now >= *since + GRACE);
+        let is_over = |(since, name): &&(Duration, Arc<str>)| {
+            now >= *since + PATIENCE || !busy && self.clusters.cold.get(name).is_none_or(|cold| self.has_come_to(&cold))
+        };
+        for over in due.filter(is_over).cloned().collect::<Vec<_>>() {
+            self.clusters.graced.remove(&over);
+            self.clusters.cold.edit(&over.1, |cold| cold.stalled |= cold.nonce.is_some());
+        }
+    }
+
+    /// Whether the client has come to this cluster, as far as it can be known: it has its endpoints, and has asked for its secrets. Where it has
+    /// names to resolve it asks for secrets only behind that.
+    fn has_come_to(&self, cold: &Cold) -> bool {
+        let mut secrets = cold.item.resource.needs().filter(|need| need.type_url == TypeUrl::Secret);
+        let is_asked = |need: &Need| self.is(&TypeUrl::Secret, |secrets| secrets.subscribed(&need.name));
+        let has_endpoints = || self.is(&TypeUrl::Endpoints, |sets| sets.holds(cold.item.name()));
+        !cold.asks || cold.subscribed.is_some() && has_endpoints() && secrets.all(is_asked)
+    }
+
+    /// When that is to be looked at.
+    fn grace_ends(&self, now: Duration) -> Option<Duration> {
+        let graced = &self.clusters.graced;
+        let last = graced.first().map(|(since, _)| *since + PATIENCE).filter(|at| *at > now);
+        let later = now.checked_sub(GRACE).map_or(Duration::ZERO, |limit| limit + Duration::from_nanos(1));
+        let next = graced.range((later, Arc::default())..).next().map(|(since, _)| *since + GRACE);
+        next.into_iter().chain(last).min()
+    }
+
+    /// When clusters apart go though Envoy has not asked for listeners.
+    fn apart_go_at(&self) -> Option<Duration> {
+        let waits = self.starts() && !self.is(&TypeUrl::Listener, |listeners| listeners.opened);
+        self.clusters.apart_since.filter(|_| waits).map(|since| since + WITHOUT_LISTENERS)
     }
 
     /// Nobody waits for this client any more.
@@ -168,6 +239,8 @@ impl Session {
             .chain(rests)
             .chain(held)
             .chain(self.clusters_withheld().filter(|at| *at > now))
+            .chain(self.grace_ends(now))
+            .chain(self.apart_go_at().filter(|at| *at > now))
             .chain(self.parted_until.filter(|at| *at > now))
             .chain(drained)
             .chain(beats)

@@ -54,6 +54,9 @@ impl Session {
             let ambiguous = cold.ambiguous || cold.nonce.is_some() && cold.item.version() != item.version();
             *cold = Cold { had, stalled, ambiguous, ..Cold::new(Arc::clone(item), now, nonce, asks) };
         });
+        if item.resource.apart && self.envoy && self.starts() {
+            self.clusters.graced.insert((now, Arc::clone(item.name())));
+        }
         if lacks_witness(item) {
             self.clusters.without_witness.insert(Arc::clone(item.name()));
         } else {

@@ -39,7 +39,7 @@ fn sharing(name: &str, version: u128, set: &str) -> Change {
 }
 
 /// A cluster of one endpoint, whose name only this resolver knows.
-fn resolved_by(name: &str, resolver: SocketAddr, at: SocketAddr) -> Change {
+pub(super) fn resolved_by(name: &str, resolver: SocketAddr, at: SocketAddr) -> Change {
     altered(super::resources::cluster(name, 1), |resource: &mut Resource, cluster: &mut Cluster| {
         resource.apart = true;
         cluster.eds_cluster_config = None;
@@ -75,7 +75,7 @@ fn unresolved(locality: &mut LocalityLbEndpoints) {
 }
 
 /// Answers what was asked for so far: every name is 127.0.0.1 (RFC 1035 section 4.1).
-fn answer_names(resolver: &UdpSocket) {
+pub(super) fn answer_names(resolver: &UdpSocket) {
     resolver.set_nonblocking(true).unwrap();
     let mut question = [0; 512];
     while let Ok((length, from)) = resolver.recv_from(&mut question) {

@@ -226,3 +226,137 @@ fn a_client_that_comes_again_and_does_not_ask_for_clusters_is_told_of_them_unask
     assert_eq!(rig.ack("cds"), "");
     assert_eq!(rig.pass(60_000), "CDS -old");
 }
+
+/// With two ordinary clusters and one that takes its time, which routes of the first listener name.
+const SLOW: &str = "cds a; eds a; cds slow !apart; lds l -> r; rds r -> a, slow";
+
+#[test]
+fn clusters_apart_go_out_when_envoy_asks_for_listeners() {
+    let mut rig = Rig::new(SLOW);
+    assert_eq!(rig.subscribe("cds", &[]), "CDS a@1");
+    assert_eq!(rig.subscribe("eds", &["a"]), "EDS a@1");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.subscribe("lds", &[]), "CDS slow@1");
+    assert_eq!(rig.ack("cds"), "LDS l@1");
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.events(), "connected envoy, warm a, warm slow, accepted rds r@1, accepted lds l@1, live");
+}
+
+#[test]
+fn envoy_is_answered_before_it_has_clusters_apart_only() {
+    let mut rig = Rig::new("cds slow !apart; lds l -> r; rds r -> slow");
+    assert_eq!(rig.subscribe("cds", &[]), "CDS");
+    assert_eq!(rig.ack("cds"), "");
+    assert_eq!(rig.subscribe("lds", &[]), "CDS slow@1");
+    assert_eq!(rig.ack("cds"), "LDS l@1");
+}
+
+#[test]
+fn first_listeners_wait_half_a_second_for_clusters_apart() {
+    let mut rig = Rig::new(SLOW);
+    rig.subscribe("cds", &[]);
+    rig.subscribe("eds", &["a"]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "CDS slow@1");
+    assert_eq!(rig.deadline(), Some(500));
+    assert_eq!(rig.pass(499), "");
+    assert_eq!(rig.pass(1), "LDS l@1");
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@1");
+    assert_eq!(rig.ack("lds"), "");
+    assert_eq!(rig.ack("rds"), "");
+    assert_eq!(rig.events(), "connected envoy, warm a, stalled slow, accepted rds r@1, accepted lds l@1, live");
+    // what names it anew waits as ever
+    assert_eq!(rig.publish("rds r@2 -> slow"), "RDS r@2");
+    assert_eq!(rig.ack("rds"), "");
+    assert_eq!(rig.publish("cds new !apart; rds s -> new; lds m -> s"), "CDS new@1");
+    assert_eq!(rig.ack("cds"), "");
+    assert_eq!(rig.events(), "accepted rds r@2, warm slow, stalled no more slow");
+    assert_eq!(rig.ack("cds"), "LDS m@1");
+}
+
+#[test]
+fn first_listeners_wait_for_secrets_of_clusters_while_envoy_has_more_to_say() {
+    let mut rig = Rig::new("cds a -> sds:k !apart; eds a; sds k; lds l -> r; rds r -> a");
+    rig.subscribe("cds", &[]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "CDS a@1");
+    // it has not come to this cluster yet
+    assert_eq!(rig.pass(2_000), "");
+    assert_eq!(rig.subscribe("eds", &["a"]), "EDS a@1");
+    assert_eq!(rig.pass(2_000), "");
+    assert_eq!(rig.subscribe("sds", &["k"]), "SDS k@1");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.ack("sds"), "LDS l@1");
+    assert_eq!(rig.events(), "connected envoy, accepted sds k@1, warm a");
+}
+
+#[test]
+fn first_listeners_do_not_wait_for_a_cluster_whose_secret_is_refused() {
+    let mut rig = Rig::new("cds a; eds a; cds b -> sds:k !apart; eds b; sds k; lds l -> r; rds r -> a, b");
+    rig.subscribe("cds", &[]);
+    rig.subscribe("eds", &["a"]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "CDS b@1");
+    assert_eq!(rig.subscribe("eds", &["b"]), "EDS b@1");
+    assert_eq!(rig.subscribe("sds", &["k"]), "SDS k@1");
+    assert_eq!(rig.ack("eds"), "");
+    assert_eq!(rig.nack("sds", "no"), "");
+    assert_eq!(rig.pass(500), "LDS l@1");
+}
+
+#[test]
+fn an_envoy_that_asks_for_no_listeners_has_clusters_apart_after_a_second() {
+    let mut rig = Rig::new("cds a; eds a; cds slow !apart");
+    rig.subscribe("cds", &[]);
+    rig.subscribe("eds", &["a"]);
+    assert_eq!(rig.ack_all(0), "");
+    assert_eq!(rig.deadline(), Some(1_000));
+    assert_eq!(rig.pass(1_000), "CDS slow@1");
+}
+
+#[test]
+fn a_client_other_than_envoy_has_clusters_apart_at_once() {
+    let mut rig = Rig::foreign("cds slow !apart; eds slow; lds l");
+    assert_eq!(rig.subscribe("cds", &["slow"]), "CDS slow@1");
+}
+
+#[test]
+fn a_cluster_that_is_not_ready_on_a_new_client_is_ready_again_with_it() {
+    let mut rig = Rig::started(SLOW);
+    let new = rig.connect("another");
+    rig.say(new, request("cds", &[], &[]));
+    rig.say(new, request("eds", &["a"], &[]));
+    rig.ack_all(new);
+    assert_eq!(rig.say(new, request("lds", &[], &[])), "CDS slow@1");
+    rig.now += std::time::Duration::from_millis(500);
+    assert_eq!(rig.advance(new), "LDS l@1");
+    assert_eq!(rig.events(), "connected another, stalled slow");
+    assert_eq!(rig.answer(new, "cds", None), "");
+    assert_eq!(rig.events(), "stalled no more slow, warm slow");
+}
+
+#[test]
+fn first_listeners_do_not_wait_long_for_health_checks() {
+    let mut rig = Rig::new("cds b !apart; eds b; lds l -> r; rds r -> b");
+    rig.subscribe("cds", &[]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "CDS b@1");
+    assert_eq!(rig.pass(600), "");
+    assert_eq!(rig.subscribe("eds", &["b"]), "EDS b@1");
+    assert_eq!(rig.ack("eds"), "LDS l@1");
+}
+
+#[test]
+fn a_cluster_that_envoy_has_not_come_to_keeps_no_listener_from_others() {
+    let mut rig = Rig::new("cds b !apart; eds b; lds l -> r; rds r -> slow");
+    rig.subscribe("cds", &[]);
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "CDS b@1");
+    rig.pass(300);
+    assert_eq!(rig.publish("cds slow !apart"), "CDS slow@1");
+    assert_eq!(rig.deadline(), Some(200));
+    assert_eq!(rig.pass(200), "");
+    assert_eq!(rig.deadline(), Some(300));
+    assert_eq!(rig.pass(300), "LDS l@1");
+}
