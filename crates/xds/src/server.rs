@@ -39,6 +39,7 @@ mod load;
 mod outbox;
 mod patience;
 mod places;
+mod records;
 mod reflection;
 mod refusals;
 mod roster;

@@ -291,3 +291,45 @@ fn floods_of_frames_and_headers_slow_no_other_client_to_a_halt() {
     assert!(stage.refused("frames") > 0);
     stage.until_given_back(before);
 }
+
+/// A frame of an unknown kind in TLS records of a byte each.
+fn in_small_records(tls: &mut Tls) -> Vec<u8> {
+    let mut sent = Vec::new();
+    for byte in frame(99, 0, 1, &[0; 16_000]) {
+        tls.conn.writer().write_all(&[byte]).unwrap();
+        while tls.conn.wants_write() {
+            tls.conn.write_tls(&mut sent).unwrap();
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_flood_of_small_tls_records_is_charged() {
+    let stage = Stage::start(&[]);
+    let config = stage.config("edge.default");
+    let greedy = stage.config("other.default");
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for from in 2..4 {
+            let (stage, greedy, over) = (&stage, &greedy, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let Ok(mut tls) = stage.connect(greedy, from) else { continue };
+                    tls.sock.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+                    let mut said = tls.write_all(PREFACE);
+                    while said.is_ok() && !over.load(Ordering::Relaxed) {
+                        let records = in_small_records(&mut tls);
+                        said = tls.sock.write_all(&records);
+                    }
+                }
+            });
+        }
+        let charged = wait::until("the records to be charged", || (stage.refused("frames") > 0).then_some(()));
+        let served = wait::until("a proxy to be served meanwhile", || stage.is_served(&config).then_some(()));
+        over.store(true, Ordering::Relaxed);
+        charged.unwrap();
+        served.unwrap();
+    });
+    stage.edit("meanwhile");
+}

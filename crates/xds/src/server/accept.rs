@@ -23,6 +23,7 @@ use super::lately::Lately;
 use super::limits::Limits;
 use super::patience::Patience;
 use super::places::{Places, SourceNetwork};
+use super::records::InRecords;
 use super::refusals::{RefusalCounters, RefusalReason};
 use super::tls::{self, Tls};
 use super::{ListenError, Shared, locked, stopped};
@@ -50,8 +51,8 @@ const TELL: Duration = Duration::from_secs(1);
 const MOST_REASONS: usize = 8;
 
 /// A byte stream of either kind.
-pub(super) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+pub(super) trait Io: AsyncRead + AsyncWrite + InRecords + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + InRecords + Unpin + Send> Io for T {}
 
 /// A listening socket of any kind.
 enum Listening {

@@ -2,8 +2,9 @@
 //! are counted on their way in: a client that sends more of them than it may gets GOAWAY with ENHANCE_YOUR_CALM, and the connection ends. So
 //! does one whose header block is larger than it was allowed.
 //!
-//! Every other frame costs time as well, whatever its kind, and a header block costs it by its length. A client that causes more work than it
-//! may is read more slowly, and so are all clients of an identity that together cause more than one may.
+//! Every other frame costs time as well, whatever its kind, and so does each TLS record ([`super::records`]); a header block costs it by its
+//! length. A client that causes more work than it may is read more slowly, and so are all clients of an identity that together cause more than
+//! one may.
 //!
 //! The library in turn counts small DATA frames that nobody has taken from it, and ends the connection with the same words if there are too
 //! many. It reads as long as there is something to read, and an Envoy that acknowledges hundreds of responses at once sends as many small
@@ -20,6 +21,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::connection::HEADER_LIST;
 use super::limits::{Account, Bucket, Rate};
+use super::records::InRecords;
 use super::refusals::RefusalReason;
 
 #[cfg(test)]
@@ -70,8 +72,12 @@ const HEADER_BYTE: usize = 8;
 /// frames.
 const AT_ONCE: usize = 16 << 10;
 
-/// What a frame counts for beside its bytes: the smallest have 9, and the library takes 0.2 to 1 µs for each.
+/// What a frame counts for beside its bytes: the smallest have 9, and the library takes 0.2 to 1 µs for each. The same of a TLS record, which
+/// has 22 and takes a quarter of a microsecond.
 const FRAME: usize = 64;
+
+/// The cost of a TLS record, in microseconds, besides that of what it brings.
+const RECORD: usize = 1;
 
 /// Length of what a client sends before its first frame.
 const PREFACE: usize = 24;
@@ -275,7 +281,7 @@ impl<T> Calm<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
+impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.end {
             End::Not => {}
@@ -291,14 +297,19 @@ impl<T: AsyncRead + Unpin> AsyncRead for Calm<T> {
         }
         ready!(self.poll_pause(cx));
         let before = buf.filled().len();
-        let Poll::Ready(result) = Pin::new(&mut self.io).poll_read(cx, buf) else {
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        // those that bring nothing too, after which nothing may be ready
+        let records = self.io.take_records();
+        let Poll::Ready(result) = polled else {
             self.read = 0;
+            self.charge(Seen { work: records * RECORD, ..Seen::default() }, Instant::now());
             return Poll::Pending;
         };
         result?;
         let new = buf.filled().get(before..).unwrap_or_default();
-        let seen = self.frames.see(new);
-        self.read += new.len() + seen.frames * FRAME + seen.headers * HEADER_BYTE;
+        let mut seen = self.frames.see(new);
+        seen.work += records * RECORD;
+        self.read += new.len() + (seen.frames + records) * FRAME + seen.headers * HEADER_BYTE;
         self.count(seen);
         if self.end != End::Not {
             // the library is to say the last word and not to work on

@@ -16,6 +16,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::gate::Peer;
 use super::locked;
+use super::records::Records;
 
 mod certificate;
 mod refusal;
@@ -95,10 +96,10 @@ impl Tls {
         &self,
         stream: TcpStream,
         from: IpAddr,
-    ) -> std::io::Result<(Box<TlsStream<TcpStream>>, Peer)> {
+    ) -> std::io::Result<(Box<TlsStream<Records<TcpStream>>>, Peer)> {
         let config = Arc::clone(&locked(&self.0));
         let now = config.time_provider.current_time();
-        let stream = TlsAcceptor::from(config).accept(stream).await?;
+        let stream = TlsAcceptor::from(config).accept(Records::new(stream)).await?;
         // Without one only where that may be: else there was no handshake.
         let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
             Some(certificate) => now.and_then(|now| certificate::peer(certificate, now)),

@@ -106,6 +106,52 @@ impl AsyncRead for Flood {
     }
 }
 
+impl InRecords for Flood {}
+
+/// TLS records without end, of one byte of a frame or of nothing.
+struct Trickle {
+    brings: bool,
+    records: usize,
+    new: usize,
+}
+
+impl AsyncRead for Trickle {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let new = if self.brings { 1 } else { 100 };
+        (self.records, self.new) = (self.records + new, self.new + new);
+        if self.brings {
+            // of a frame that has as many bytes as one may have
+            buf.put_slice(if self.records == PREFACE + 1 { &[0xff] } else { &[0x77] });
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    }
+}
+
+impl InRecords for Trickle {
+    fn take_records(&mut self) -> usize {
+        std::mem::take(&mut self.new)
+    }
+}
+
+#[tokio::test]
+async fn tls_records_are_charged_whether_or_not_they_bring_anything() {
+    for brings in [true, false] {
+        let (accounts, begin) = (Accounts::new(Limits::default()), Instant::now());
+        let account = accounts.of(&"a".into());
+        let mut calm = Calm::new(Trickle { brings, records: 0, new: 0 }, Arc::clone(&account));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut space = [0; 64];
+        let most = WORK.burst as usize;
+        while calm.pause.is_none() && calm.io.records < 10 * most {
+            let _pending = Pin::new(&mut calm).poll_read(&mut cx, &mut ReadBuf::new(&mut space));
+        }
+        let refilled = usize::try_from(begin.elapsed().as_micros()).unwrap() * WORK.per_second as usize / 1_000_000;
+        assert!(calm.io.records <= most + refilled + 1_000, "{} records, brings: {brings}", calm.io.records);
+        assert!(!account.until_frames_are_paid().is_zero(), "it is not charged to the identity");
+    }
+}
+
 /// Frames of a flood that are let through to the library until the connection is paused or ended.
 fn let_through(kind: u8, account: &Arc<Account>) -> usize {
     let mut calm = Calm::new(Flood::of(kind), Arc::clone(account));
