@@ -243,7 +243,7 @@ impl Reviews {
             return Err(TokenError::Refused);
         };
         let bound = pod.and_then(|pod| Some(PodId { namespace: account.namespace, name: pod.name, uid: pod.uid? }));
-        let Some(withdrawn) = self.rechecks.keep(token, bound.as_ref(), (expires, now())) else {
+        let Some(withdrawn) = self.rechecks.keep(token, &user, bound.as_ref(), (expires, now())) else {
             return Err(TokenError::Unavailable);
         };
         let mut revoked = vec![withdrawn];

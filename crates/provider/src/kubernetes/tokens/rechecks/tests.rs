@@ -69,6 +69,8 @@ impl Server {
     }
 }
 
+const USER: &str = "system:serviceaccount:shop:web";
+
 const NEVER: (Option<Timestamp>, Timestamp) = (None, Timestamp(0));
 
 #[tokio::test]
@@ -76,7 +78,7 @@ async fn token_that_is_withdrawn_says_so_and_others_do_not() {
     let server = Server::default();
     let (rechecks, stop) = (TokenRechecks::default(), CancellationToken::new());
     tokio::spawn(rechecks.clone().follow(server.start().await, Presence::default(), TIMING, stop.clone()));
-    let [bad, good] = ["bad", "good"].map(|token| rechecks.keep(token, None, NEVER).unwrap());
+    let [bad, good] = ["bad", "good"].map(|token| rechecks.keep(token, token, None, NEVER).unwrap());
     server.until_asked("bad").await;
     assert!(!*bad.borrow());
     // Without an answer both stay as they are.
@@ -98,32 +100,77 @@ async fn tokens_of_watched_pods_are_reviewed_seldom_and_ended_ones_not_at_all() 
     let (rechecks, presence) = (TokenRechecks::default(), Presence::default());
     let pod = PodId { namespace: "shop".into(), name: "a".into(), uid: "1".into() };
     let _tracked = presence.track(&pod);
-    let unknown = PodId { uid: "2".into(), ..pod.clone() };
+    let [unknown, ended, dropped] = ["2", "3", "4"].map(|uid| PodId { uid: uid.into(), ..pod.clone() });
     let ends = (Some(Timestamp(100)), Timestamp(100));
     let kept = [
-        rechecks.keep("known", Some(&pod), NEVER),
-        rechecks.keep("unknown", Some(&unknown), NEVER),
-        rechecks.keep("ended", Some(&unknown), ends),
+        rechecks.keep("known", USER, Some(&pod), NEVER),
+        rechecks.keep("unknown", USER, Some(&unknown), NEVER),
+        rechecks.keep("ended", USER, Some(&ended), ends),
     ];
-    let dropped = rechecks.keep("dropped", Some(&unknown), NEVER);
+    let dropped = rechecks.keep("dropped", USER, Some(&dropped), NEVER);
     drop(dropped);
     assert!(kept.iter().all(Option::is_some));
-    let same = rechecks.keep("known", Some(&pod), NEVER).unwrap();
-    assert!(Arc::ptr_eq(kept[0].as_ref().unwrap(), &same), "the same token has the same handle");
+    let same = rechecks.keep("known", USER, Some(&pod), NEVER).unwrap();
+    assert!(Arc::ptr_eq(kept[0].as_ref().unwrap(), &same), "the same Pod has the same handle");
+    assert_eq!(due(&rechecks, &presence), ["unknown"]);
+    assert_eq!(rechecks.kept().bearers.len(), 2);
+}
+
+/// The tokens that are to be reviewed, if the end of no Pod is noticed otherwise.
+fn due(rechecks: &TokenRechecks, presence: &Presence) -> Vec<String> {
     let timing = RecheckTiming { uncertain: Duration::ZERO, ..TIMING };
-    let due: Vec<String> = rechecks.due(&presence, timing).iter().map(ToString::to_string).collect();
-    assert_eq!(due, ["unknown"]);
-    assert_eq!(rechecks.kept().tokens.len(), 2);
+    rechecks.due(presence, timing).iter().map(|(_, token)| token.to_string()).collect()
+}
+
+#[tokio::test]
+async fn thousands_of_tokens_of_one_pod_cost_one_review() {
+    let rechecks = TokenRechecks::default();
+    let pod = |uid: &str| PodId { namespace: "bank".into(), name: "a".into(), uid: uid.into() };
+    let until = |end: i64| (Some(Timestamp(end)), Timestamp(0));
+    let attacker = pod("1");
+    let minted: Vec<Withdrawn> = (0..=MOST)
+        .map(|number| rechecks.keep(&format!("minted{number}"), USER, Some(&attacker), until(3_600)).unwrap())
+        .collect();
+    let unbound: Vec<Withdrawn> =
+        (0..100).map(|number| rechecks.keep(&format!("unbound{number}"), USER, None, NEVER).unwrap()).collect();
+    let other = rechecks.keep("other", USER, Some(&pod("2")), NEVER);
+    assert!(other.is_some(), "one Pod takes no room from another");
+    // A token that expires sooner is not the one to review: the others would be forgotten with it.
+    let _short = rechecks.keep("short", USER, Some(&attacker), until(60));
+    let mut reviewed = due(&rechecks, &Presence::default());
+    reviewed.sort_unstable();
+    assert_eq!(reviewed, [format!("minted{MOST}").as_str(), "other", "unbound99"]);
+    assert!(minted.iter().all(|handle| Arc::ptr_eq(handle, &minted[0])), "they are withdrawn together");
+    assert!(unbound.iter().all(|handle| Arc::ptr_eq(handle, &unbound[0])));
+}
+
+#[tokio::test]
+async fn pods_of_one_namespace_leave_the_last_quarter_to_others() {
+    let rechecks = TokenRechecks::default();
+    let keep = |namespace: &str, uid: usize| {
+        let pod = PodId { namespace: namespace.into(), name: "a".into(), uid: format!("{namespace}/{uid}").into() };
+        rechecks.keep("token", USER, Some(&pod), NEVER)
+    };
+    let many: Vec<Withdrawn> = (0..MOST - MOST / 4).map(|uid| keep("bank", uid).unwrap()).collect();
+    assert!(keep("bank", MOST).is_none());
+    let _others: Vec<Withdrawn> = (0..SHARE).map(|uid| keep("shop", uid).unwrap()).collect();
+    assert!(keep("shop", MOST).is_none());
+    assert!(keep("third", 0).is_some());
+    drop(many);
+    rechecks.kept().forget(Instant::now());
+    let _again = keep("bank", MOST).expect("Pods that are over leave their room");
+    rechecks.kept().forget(Instant::now());
+    let kept = rechecks.kept();
+    assert_eq!((kept.bearers.len(), kept.counts.len(), kept.counts["shop"]), (SHARE + 1, 2, SHARE));
 }
 
 #[tokio::test]
 async fn tokens_are_kept_up_to_a_bound() {
     let rechecks = TokenRechecks::default();
     let mut kept: Vec<Withdrawn> =
-        (0..MOST).map(|token| rechecks.keep(&token.to_string(), None, NEVER).unwrap()).collect();
-    assert!(rechecks.keep("further", None, NEVER).is_none());
+        (0..MOST).map(|user| rechecks.keep("token", &user.to_string(), None, NEVER).unwrap()).collect();
+    assert!(rechecks.keep("token", "further", None, NEVER).is_none());
     kept.pop();
-    assert!(rechecks.keep("further", None, NEVER).is_some());
-    let timing = RecheckTiming { uncertain: Duration::ZERO, ..TIMING };
-    assert_eq!(rechecks.due(&Presence::default(), timing).len(), IN_A_ROUND);
+    assert!(rechecks.keep("token", "further", None, NEVER).is_some());
+    assert_eq!(due(&rechecks, &Presence::default()).len(), IN_A_ROUND);
 }
