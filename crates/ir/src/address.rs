@@ -44,6 +44,8 @@ pub struct ClosedAddresses {
     pub listeners: BTreeSet<SocketAddr>,
     /// Addresses of this machine: a listener on all addresses is reached by each.
     pub machine: BTreeSet<IpAddr>,
+    /// Ports of Chancery's Service at each node of a cluster. Which addresses nodes have is not known here, so they are closed at each address.
+    pub node_ports: BTreeSet<u16>,
     /// Name and namespace of each Service at which Chancery is reached, in a cluster.
     pub services: BTreeSet<(Box<str>, Box<str>)>,
     /// Backends may lead to link-local addresses and to the metadata services of clouds.
@@ -61,7 +63,14 @@ impl ClosedAddresses {
             let own = listener.ip().to_canonical();
             own == address || own.is_unspecified() && is_here() || address.is_unspecified() && own.is_loopback()
         };
-        self.listeners.iter().any(|listener| listener.port() == port && leads_there(listener))
+        self.node_ports.contains(&port)
+            || self.listeners.iter().any(|listener| listener.port() == port && leads_there(listener))
+    }
+
+    /// Returns true if Chancery listens on a port at any address.
+    #[must_use]
+    pub fn has_port(&self, port: u16) -> bool {
+        self.node_ports.contains(&port) || self.listeners.iter().any(|listener| listener.port() == port)
     }
 
     /// Returns true if a name is one that a cluster's resolver gives to Chancery's Service or its replicas: with or without `svc` and what follows it,

@@ -1,5 +1,7 @@
 //! The places of Chancery's own that no backend leads to: its folders and the addresses at which it listens.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,7 @@ pub(super) fn places(
         addresses: ClosedAddresses {
             listeners: [xds, args.health_listen, args.admin_listen].into_iter().flatten().collect(),
             machine: machine_addresses(),
+            node_ports: BTreeSet::new(),
             services: service.into_iter().collect(),
             link_local: args.permissions.allow_link_local,
         },
@@ -87,7 +90,12 @@ fn addresses(own: &ClosedAddresses, all: &OwnAddresses) -> ClosedAddresses {
     if on_all {
         now.machine = machine_addresses();
     }
-    now.machine.extend(&all.replicas);
+    // Each replica has the same command line, in which its own address may stand.
+    let ports: BTreeSet<u16> =
+        own.listeners.iter().filter(|listener| !listener.ip().is_loopback()).map(SocketAddr::port).collect();
+    let of_replicas = all.replicas.iter().flat_map(|ip| ports.iter().map(|port| SocketAddr::new(*ip, *port)));
+    now.listeners.extend(of_replicas);
     now.listeners.extend(&all.service);
+    now.node_ports.clone_from(&all.node_ports);
     now
 }

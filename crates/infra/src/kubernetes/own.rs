@@ -49,6 +49,8 @@ pub struct OwnAddresses {
     pub service: BTreeSet<SocketAddr>,
     /// Addresses of its replicas, ready or not.
     pub replicas: BTreeSet<IpAddr>,
+    /// Ports of its Service at each node.
+    pub node_ports: BTreeSet<u16>,
 }
 
 /// Sends the addresses whenever they change, until `stop`. While they cannot be read those that were read last stay.
@@ -57,8 +59,11 @@ pub async fn follow_own_addresses(of: OwnService, found: watch::Sender<OwnAddres
     let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
     let slices: Api<EndpointSlice> = Api::namespaced(client, &namespace);
     let bounded = || watcher::Config::default().timeout(WATCH_SECONDS);
-    let of_service = follow(services, bounded().fields(&format!("metadata.name={name}")), (pace, of_service), |all| {
-        publish(&found, |now| &mut now.service, all)
+    let read = |service: &Service| BTreeSet::from([(of_service(service), node_ports(service))]);
+    let of_service = follow(services, bounded().fields(&format!("metadata.name={name}")), (pace, read), |all| {
+        let (addresses, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        publish(&found, |now| &mut now.service, addresses.into_iter().flatten().collect());
+        publish(&found, |now| &mut now.node_ports, ports.into_iter().flatten().collect());
     });
     let of_slices = follow(slices, bounded().labels(&format!("{SERVICE}={name}")), (pace, of_slice), |all| {
         publish(&found, |now| &mut now.replicas, all)
@@ -144,6 +149,11 @@ fn of_service(service: &Service) -> BTreeSet<SocketAddr> {
         inside.map(String::as_str).chain(outside).filter_map(|text| text.parse().ok()).collect();
     let ports = spec.ports.iter().flatten().filter_map(|port| u16::try_from(port.port).ok());
     ports.flat_map(|port| all.iter().map(move |ip| SocketAddr::new(*ip, port))).collect()
+}
+
+fn node_ports(service: &Service) -> BTreeSet<u16> {
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    ports.filter_map(|port| u16::try_from(port.node_port?).ok()).collect()
 }
 
 fn of_slice(slice: &EndpointSlice) -> BTreeSet<IpAddr> {

@@ -1,5 +1,7 @@
 //! Rules of the operator for resources as users wrote them: their powers, and the addresses to which nothing of theirs leads.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +31,7 @@ pub struct RawSocket {
     pub path: Box<str>,
 }
 
-/// What the operator allows.
+/// The operator's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawRules {
     /// The powers that are allowed.
@@ -46,9 +48,9 @@ impl RawRules {
     /// Returns a fault for each thing that a resource does and is not allowed, but for what it does before it is changed.
     #[must_use]
     pub fn refuse(&self, resource: &RawResource, before: impl FnOnce() -> Option<Arc<RawResource>>) -> Vec<RawFault> {
-        let is_refused = |leads: &&RawAddress| self.refuses(leads).is_some();
+        let is_refused = |leads: &RawAddress| self.refuses(leads).is_some();
         let uses: Vec<_> = resource.uses.iter().filter(|found| !self.powers.has(found.power)).collect();
-        let leads: Vec<_> = resource.addresses.iter().filter(is_refused).collect();
+        let leads: Vec<_> = self.addresses(resource).into_iter().filter(|leads| is_refused(leads)).collect();
         let sockets: Vec<_> = resource.sockets.iter().filter(|found| self.refuses_socket(found).is_some()).collect();
         if uses.is_empty() && leads.is_empty() && sockets.is_empty() {
             return Vec::new();
@@ -60,11 +62,10 @@ impl RawRules {
             !before.is_some_and(|before| before.uses.iter().any(same))
         });
         let mut faults = self.powers.refuse(uses);
-        let leads = leads.into_iter().filter(|found| {
-            let same = |own: &RawAddress| (&own.host, own.port) == (&found.host, found.port);
-            !before.is_some_and(|before| before.addresses.iter().any(same))
-        });
-        let fault = |found: &RawAddress| {
+        let own: BTreeSet<_> = before.map(|before| self.addresses(before)).into_iter().flatten().collect();
+        let own: BTreeSet<_> = own.iter().map(|own| (&own.host, own.port)).collect();
+        let leads = leads.iter().filter(|found| !own.contains(&(&found.host, found.port)));
+        let fault = |found: &Cow<'_, RawAddress>| {
             let text = self.refuses(found)?;
             Some(RawFault { path: found.path.clone(), text: text.into() })
         };
@@ -74,6 +75,25 @@ impl RawRules {
             .filter(|found| !before.is_some_and(|before| before.sockets.iter().any(|own| own.socket == found.socket)));
         faults.extend(sockets.filter_map(|found| self.refuses_socket(found)).take(NAMED));
         faults
+    }
+
+    /// Returns the addresses of a resource, and each of its endpoints with the ports of Chancery that stand without an address: a health check goes to
+    /// its port at each endpoint. On this machine such a port is refused wherever the endpoints are.
+    fn addresses<'r>(&self, resource: &'r RawResource) -> Vec<Cow<'r, RawAddress>> {
+        let all = || resource.addresses.iter();
+        let mut found: Vec<_> = all().map(Cow::Borrowed).collect();
+        if self.here {
+            return found;
+        }
+        let bare = all().filter(|leads| leads.host.is_empty() && self.closed.has_port(leads.port));
+        let ports: BTreeMap<u16, &RawAddress> = bare.map(|leads| (leads.port, leads)).collect();
+        let hosts: BTreeSet<&str> = all().map(|leads| &*leads.host).filter(|host| !host.is_empty()).collect();
+        for (port, leads) in ports {
+            let with_port =
+                hosts.iter().map(|host| RawAddress { host: (*host).into(), port, path: leads.path.clone() });
+            found.extend(with_port.map(Cow::Owned));
+        }
+        found
     }
 
     /// Refuses a socket, with the power too.
@@ -110,7 +130,7 @@ impl RawRules {
 
     fn is_own(&self, host: &str, literal: &[IpAddr], port: u16) -> bool {
         if host.is_empty() {
-            return self.here && self.closed.listeners.iter().any(|listener| listener.port() == port);
+            return self.here && self.closed.has_port(port);
         }
         let is_of_proxy = |ip: &IpAddr| {
             let ip = ip.to_canonical();

@@ -45,6 +45,7 @@ fn all_replicas_of_an_installation_close_the_same_addresses() {
     let all = OwnAddresses {
         service: ["10.96.88.186:443".parse().expect("an address")].into(),
         replicas: [[10, 244, 1, 22].into(), [10, 244, 1, 23].into()].into(),
+        node_ports: [31_000].into(),
     };
     let now = addresses(&own, &all);
     for (ip, port, expected) in [
@@ -54,7 +55,20 @@ fn all_replicas_of_an_installation_close_the_same_addresses() {
         ([10, 96, 88, 186], 443, true),
         ([10, 96, 88, 186], 80, false),
         ([10, 244, 1, 24], 8081, false),
+        ([192, 168, 0, 4], 31_000, true),
+        ([192, 168, 0, 4], 31_001, false),
     ] {
+        assert_eq!(now.is_own(ip.into(), port), expected, "{ip:?} port {port}");
+    }
+    // Each replica may listen at its own address alone.
+    let own = ClosedAddresses {
+        listeners: ["10.244.1.22:18000", "127.0.0.1:8081"].map(|text| text.parse().expect("an address")).into(),
+        ..ClosedAddresses::default()
+    };
+    let now = addresses(&own, &all);
+    for (ip, port, expected) in
+        [([10, 244, 1, 23], 18000, true), ([10, 244, 1, 23], 8081, false), ([10, 244, 1, 24], 18000, false)]
+    {
         assert_eq!(now.is_own(ip.into(), port), expected, "{ip:?} port {port}");
     }
     assert_eq!(

@@ -72,6 +72,29 @@ fn loopback_of_a_proxy_elsewhere_is_its_own() {
 }
 
 #[test]
+fn port_of_health_checks_counts_with_each_endpoint() {
+    let rules = rules(false);
+    let leads = |host: &str, port: u16, path: &str| RawAddress { host: host.into(), port, path: path.into() };
+    let with = |address: &str, port: u16| {
+        let check = leads("", port, "endpoint.health_check_config.port_value");
+        let addresses = vec![leads("10.0.0.8", 80, "a"), leads(address, 1, "b"), check];
+        RawResource { addresses, ..resource("", 0) }
+    };
+    for (address, port, expected) in
+        [("10.0.0.7", 18_000, 1), ("10.0.0.7", 80, 0), ("10.0.0.9", 18_000, 0), ("127.0.0.1", 18_000, 0)]
+    {
+        let faults = rules.refuse(&with(address, port), || None);
+        assert_eq!(faults.len(), expected, "{address} {port}: {faults:?}");
+        assert!(faults.iter().all(|fault| fault.path.ends_with("port_value")), "{faults:?}");
+    }
+    // A patch that changes the endpoint alone, or the port alone, leads there too.
+    for before in [("10.0.0.9", 18_000), ("10.0.0.7", 80)] {
+        assert_eq!(rules.refuse(&with("10.0.0.7", 18_000), || Some(Arc::new(with(before.0, before.1)))).len(), 1);
+    }
+    assert!(rules.refuse(&with("10.0.0.7", 18_000), || Some(Arc::new(with("10.0.0.7", 18_000)))).is_empty());
+}
+
+#[test]
 fn the_operator_allows_each_by_itself() {
     let mut rules = rules(true);
     rules.powers = Powers::default().with(Power::Admin);

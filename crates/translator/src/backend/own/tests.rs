@@ -9,7 +9,7 @@ fn places(listeners: &[&str]) -> OwnPlaces {
             listeners: listeners.iter().map(|text| text.parse().expect("an address")).collect(),
             machine: [[10, 0, 0, 7].into()].into(),
             services: [("chancery".into(), "chancery-system".into())].into(),
-            link_local: false,
+            ..ClosedAddresses::default()
         },
         ..OwnPlaces::default()
     }
