@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -40,6 +40,7 @@ use infra::host::{Layout, Token};
 use serde::Deserialize;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
+use xds::KnownTokens;
 
 use crate::core::Asking;
 use crate::host_header::{AllowedHosts, Host};
@@ -127,12 +128,13 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
     let token = Layout::make_own_token(&state);
     let token = token.inspect_err(|error| tracing::warn!(%error, "the admin socket refuses all requests, as it has no token; start Chancery again once there is room"));
     let token = token.ok();
-    let expected = token.as_ref().map(|token| format!("Bearer {}", token.as_str()).into());
+    let known = KnownTokens::default();
+    token.iter().for_each(|token| known.insert(token.as_str(), "".into()));
     let mut listener = bind(&socket)?;
     // Also where this ends by being dropped.
     let _removed = Removed(socket.clone());
     let routes =
-        for_readers(&admin).route("/log", get(log)).with_state(admin).layer(from_fn_with_state(expected, with_token));
+        for_readers(&admin).route("/log", get(log)).with_state(admin).layer(from_fn_with_state(known, with_token));
     loop {
         let served = axum::serve(listener, routes.clone()).with_graceful_shutdown(stop.clone().cancelled_owned());
         listener = tokio::select! {
@@ -149,9 +151,8 @@ pub(crate) async fn serve(admin: Admin, state: PathBuf, stop: CancellationToken)
 }
 
 /// Answers who brings the token of the state folder only: what an Envoy of this user is led to ask has none, whatever path led it here.
-async fn with_token(State(token): State<Option<Arc<str>>>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    if given.is_some() && given == token.as_deref().map(str::as_bytes) {
+async fn with_token(State(known): State<KnownTokens>, request: Request, next: Next) -> Response {
+    if known.has(request.headers()) {
         return next.run(request).await;
     }
     let words =

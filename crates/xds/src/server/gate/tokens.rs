@@ -149,6 +149,12 @@ impl KnownTokens {
         locked(&self.0).remove(&hash(token));
     }
 
+    /// Returns true if the token in these headers is known.
+    #[must_use]
+    pub fn has(&self, headers: &HeaderMap) -> bool {
+        self.fleet(headers).is_ok()
+    }
+
     /// Returns the fleet of the token in these headers.
     pub(super) fn fleet(&self, headers: &HeaderMap) -> Result<Arc<str>, Broken> {
         let known = locked(&self.0).get(&hash(bearer(headers)?)).cloned();
