@@ -57,8 +57,10 @@ impl ClosedAddresses {
     #[must_use]
     pub fn is_own(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
-        // A connection to the unspecified address reaches this machine (Linux).
-        let is_here = || address.is_loopback() || address.is_unspecified() || self.machine.contains(&address);
+        // A connection to the unspecified address reaches this machine (Linux). A link-local address may be one of this machine: which it has is not followed.
+        let is_link_local = || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+        let is_here =
+            || address.is_loopback() || address.is_unspecified() || is_link_local() || self.machine.contains(&address);
         let leads_there = |listener: &SocketAddr| {
             let own = listener.ip().to_canonical();
             own == address || own.is_unspecified() && is_here() || address.is_unspecified() && own.is_loopback()

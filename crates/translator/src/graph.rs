@@ -47,7 +47,7 @@ use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
 use crate::output::Outputs;
 use crate::raw::trial::MadeOf;
 use crate::reference::uses;
-use crate::{Options, UnsupportedPolicies};
+use crate::{Options, OwnPlaces, UnsupportedPolicies};
 
 /// Inputs that only the translator writes.
 #[derive(Clone, Copy, Debug)]
@@ -96,9 +96,9 @@ pub(crate) struct Settings {
     /// Joined with `allowed`, the powers of the command line.
     powers: Table<(), Powers>,
     allowed: Powers,
-    /// Backends may lead to link-local addresses.
-    pub(crate) link_local: Table<(), bool>,
-    /// The addresses of this process that nothing leads to; joined with that.
+    /// Places that nothing leads to: those of this process, with the static configuration's word on link-local addresses.
+    pub(crate) places: Table<(), Arc<OwnPlaces>>,
+    /// The addresses of these.
     closed: Table<(), Arc<ClosedAddresses>>,
     /// Folders of Chancery and its proxies.
     folders: Table<(), Arc<[PathBuf]>>,
@@ -115,6 +115,16 @@ pub(crate) struct Settings {
 
 impl Settings {
     fn declare(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Self {
+        let link_local = g.map("link_local_backends", inputs.settings, |_, (), settings| {
+            settings.spec.extension_apis.enable_link_local_backends
+        });
+        let places = g.map("closed_places", own.places, move |cx, (), places| {
+            let mut places = Arc::clone(places);
+            if !places.addresses.link_local && cx.get(link_local, &()).copied().unwrap_or_default() {
+                Arc::make_mut(&mut places).addresses.link_local = true;
+            }
+            places
+        });
         Self {
             controller: g.map("controller_name", inputs.settings, |_, (), settings| {
                 Arc::from(&*settings.spec.gateway.controller_name)
@@ -129,11 +139,9 @@ impl Settings {
                 words.filter_map(|word| Power::of_word(word)).collect::<Powers>()
             }),
             allowed: options.powers,
-            link_local: g.map("link_local_backends", inputs.settings, |_, (), settings| {
-                settings.spec.extension_apis.enable_link_local_backends
-            }),
-            closed: g.map("closed_addresses", own.places, |_, (), places| Arc::new(places.addresses.clone())),
-            folders: g.map("own_folders", own.places, |_, (), places| Arc::from(&*places.folders)),
+            places,
+            closed: g.map("closed_addresses", places, |_, (), places| Arc::new(places.addresses.clone())),
+            folders: g.map("own_folders", places, |_, (), places| Arc::from(&*places.folders)),
             here: options.file_mode,
             rules: g.map("proxy_rules", inputs.settings, |_, (), settings| Arc::new(ProxyRules::of(settings))),
             proxy: g.derive("default_envoy_proxy", inputs.settings, |_, (), settings| {
@@ -168,10 +176,7 @@ impl Settings {
     /// Returns what raw resources and patches may do to the proxy's machine, and where they may lead.
     pub(crate) fn raw_rules(&self, cx: &mut Cx<'_>) -> RawRules {
         let powers = self.allowed.or(cx.get(self.powers, &()).copied().unwrap_or_default());
-        let mut closed = cx.get(self.closed, &()).cloned().unwrap_or_default();
-        if !closed.link_local && cx.get(self.link_local, &()).copied().unwrap_or_default() {
-            Arc::make_mut(&mut closed).link_local = true;
-        }
+        let closed = cx.get(self.closed, &()).cloned().unwrap_or_default();
         let folders = cx.get(self.folders, &()).cloned().unwrap_or_default();
         RawRules { powers, closed, folders, here: self.here }
     }

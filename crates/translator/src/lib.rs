@@ -148,6 +148,8 @@ impl Translator {
         let mut graph = Graph::new();
         let store = Store::declare(&mut graph);
         let (own, outputs) = graph::declare(&mut graph, store.tables(), options);
+        // The static configuration has a word on them, also before they are known.
+        graph.set(own.places, (), Arc::default());
         Self { graph, store, own, outputs, blame: blame::Blame::default() }
     }
 

@@ -131,20 +131,20 @@ pub(crate) struct Read {
 
 impl Read {
     /// Removes the resource if it does what the operator does not allow, with an error for each.
-    pub(crate) fn within(mut self, rules: &RawRules) -> Self {
+    pub(crate) fn within(self: &Arc<Self>, rules: &RawRules) -> Arc<Self> {
         let refused = self.reading.resource.as_ref().map(|resource| rules.refuse(resource, || None));
-        if let Some(refused) = refused.filter(|refused| !refused.is_empty()) {
-            self.reading.resource = None;
-            self.reading.errors.extend(refused);
-        }
-        self
+        let Some(refused) = refused.filter(|refused| !refused.is_empty()) else { return Arc::clone(self) };
+        let mut judged = Self::clone(self);
+        judged.reading.resource = None;
+        judged.reading.errors.extend(refused);
+        Arc::new(judged)
     }
 
     /// Of an object that was edited by mistake what it was before, as that reads now: with the Secret of today, if it may still be used.
-    pub(crate) fn or(self, earlier: Self) -> Self {
-        let Self { aim, rank, reading, fault, .. } = earlier;
-        let reading = RawReading { resource: reading.resource, ..self.reading };
-        Self { aim, rank, reading, is_earlier: true, fault, unread: self.unread }
+    pub(crate) fn or(&self, earlier: &Self) -> Self {
+        let Self { aim, rank, reading, fault, .. } = earlier.clone();
+        let reading = RawReading { resource: reading.resource, ..self.reading.clone() };
+        Self { aim, rank, reading, is_earlier: true, fault, unread: self.unread.clone() }
     }
 }
 

@@ -30,14 +30,16 @@ pub(crate) fn missing_addresses(asked: &[IpAddr]) -> Vec<IpAddr> {
     asked.iter().copied().filter(|address| !is_here(*address)).collect()
 }
 
-/// Returns the addresses of this machine's interfaces; none if the system does not list them.
+/// Returns the addresses of this machine's interfaces; none if the system does not list them. Link-local ones of IPv6 are left out: without the scope of an
+/// interface they reach nothing, and each container that starts brings one.
 pub fn machine_addresses() -> BTreeSet<IpAddr> {
     let found = getifaddrs().into_iter().flatten().filter_map(|interface| {
         let address = interface.address?;
         let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
         v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
     });
-    found.collect()
+    let has_scope = |address: &IpAddr| matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
+    found.filter(|address| !has_scope(address)).collect()
 }
 
 /// Binding a UDP socket asks nobody and keeps no TCP port; only the kernel's own word that there is no such address counts.

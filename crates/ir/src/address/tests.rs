@@ -123,3 +123,15 @@ proptest! {
         prop_assert_eq!(refusal_of_name(&name).is_some(), is_known);
     }
 }
+
+#[test]
+fn link_local_addresses_may_be_those_of_this_machine() {
+    let closed = ClosedAddresses {
+        listeners: ["[::]:18000".parse().unwrap()].into(),
+        link_local: true,
+        ..ClosedAddresses::default()
+    };
+    assert!(closed.is_own("fe80::1".parse().unwrap(), 18_000));
+    assert!(!closed.is_own("fe80::1".parse().unwrap(), 80));
+    assert!(!closed.is_own("fd00::1".parse().unwrap(), 18_000));
+}

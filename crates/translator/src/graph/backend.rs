@@ -118,7 +118,6 @@ pub(crate) struct EndpointSets {
     pub(super) slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
     pods: Index<PodLabel, ObjectKey, Arc<PodEndpoint>>,
     places: Table<(), Arc<OwnPlaces>>,
-    link_local: Table<(), bool>,
 }
 
 /// Whose endpoints they are, and what became of them.
@@ -161,7 +160,7 @@ impl EndpointSets {
     }
 
     fn places(&self, graph: &Graph) -> Arc<OwnPlaces> {
-        combined(graph.get(self.places, &()).cloned(), graph.get(self.link_local, &()).copied())
+        graph.get(self.places, &()).cloned().unwrap_or_default()
     }
 }
 
@@ -242,12 +241,9 @@ pub(super) fn backends(
     secrets: Secrets,
     (policies, tls_policies): (BackendPolicies, TlsPolicies),
 ) -> Backends {
-    let Base { inputs, own, settings, options, grants, installed, .. } = *base;
+    let Base { inputs, settings, options, grants, installed, .. } = *base;
     let tables = BackendTables { grants, secrets, installed, sockets: inputs.socket_paths };
-    let places = move |cx: &mut Cx<'_>| {
-        let (own, link_local) = (cx.get(own.places, &()).cloned(), cx.get(settings.link_local, &()).copied());
-        combined(own, link_local)
-    };
+    let places = move |cx: &mut Cx<'_>| cx.get(settings.places, &()).cloned().unwrap_or_default();
     let services = g.derive("service_port", inputs.services, move |cx, key, service| {
         let external = service.spec.service_type == ServiceType::ExternalName;
         let own = if external { places(cx) } else { Default::default() };
@@ -286,14 +282,14 @@ pub(super) fn backends(
         g.map("x_backend_verdict", x_backends, verdict),
     ];
     let readings = [services, imports, objects, x_backends];
-    let sets = endpoint_sets(g, inputs, (own.places, settings.link_local), readings);
+    let sets = endpoint_sets(g, inputs, settings.places, readings);
     Backends { readings, verdicts, sets }
 }
 
 fn endpoint_sets(
     g: &mut Graph,
     inputs: Tables,
-    (places, link_local): (Table<(), Arc<OwnPlaces>>, Table<(), bool>),
+    places: Table<(), Arc<OwnPlaces>>,
     readings: [Table<BackendKey, Arc<Reading>>; 4],
 ) -> EndpointSets {
     let [services, imports, objects, x_backends] = readings;
@@ -303,7 +299,7 @@ fn endpoint_sets(
         let name = discovered(reading)?;
         let members = cx.members(slices, &key.object);
         let wanted = PortName { name: port_name(reading), transport: key.transport };
-        let own = combined(cx.get(places, &()).cloned(), cx.get(link_local, &()).copied());
+        let own = cx.get(places, &()).cloned().unwrap_or_default();
         let found = slice::find(wanted, &own, members.values());
         let lack = found.is_empty().then(|| slice::lack(wanted, &own, members.values()));
         Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
@@ -321,31 +317,13 @@ fn endpoint_sets(
             let name = discovered(reading)?;
             let backend = cx.get(inputs.x_backends, &key.object).cloned()?;
             let members = cx.members(pods, &PodLabel::anchor(&backend)?);
-            let own = combined(cx.get(places, &()).cloned(), cx.get(link_local, &()).copied());
+            let own = cx.get(places, &()).cloned().unwrap_or_default();
             let found = x_backend::localities(&backend, &own, members.values());
             let lack = found.is_empty().then_some(Lack::Pod);
             Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
         }),
     ];
-    EndpointSets {
-        rows,
-        readings,
-        objects: inputs.backends,
-        x_backends: inputs.x_backends,
-        slices,
-        pods,
-        places,
-        link_local,
-    }
-}
-
-/// Joins the process's own places with the static configuration's word on link-local addresses.
-fn combined(own: Option<Arc<OwnPlaces>>, link_local: Option<bool>) -> Arc<OwnPlaces> {
-    let mut own = own.unwrap_or_default();
-    if link_local == Some(true) && !own.addresses.link_local {
-        Arc::make_mut(&mut own).addresses.link_local = true;
-    }
-    own
+    EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods, places }
 }
 
 /// Pods by each of their labels, of namespaces where an `XBackend` selects some.

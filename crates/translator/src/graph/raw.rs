@@ -50,7 +50,7 @@ struct Sources {
 }
 
 pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
-    let (inputs, read) = (base.inputs, base.options.read_raw);
+    let (inputs, own) = (base.inputs, base.own);
     let workloads = g.map("workload", inputs.pods, |_, _, pod| Arc::new(pod.meta.labels.clone()));
     // A folder may have Pods for which nobody ever writes anything.
     let by_namespace = g.index("raw_by_namespace", inputs.raw, |key, _| [Arc::<str>::from(key.namespace())]);
@@ -64,22 +64,8 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         is_meant.then(|| (raw::fleet(key), key.clone()))
     });
     let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
-    let (grants, namespaces, own, settings) = (base.grants, base.namespaces, base.own, base.settings);
-    let readings = g.map("raw_reading", inputs.raw, move |cx, key, object| {
-        let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
-        let rules = settings.raw_rules(reader.cx);
-        let found = raw::read(read, object, &mut reader).within(&rules);
-        if found.reading.errors.is_empty() {
-            return Arc::new(found);
-        }
-        let earlier: Option<Arc<Raw>> = reader.cx.get(own.raw_served, key).cloned();
-        // Another object of the name has no earlier form.
-        let earlier = earlier.filter(|earlier| earlier.meta.uid() == object.meta.uid());
-        Arc::new(match earlier {
-            Some(earlier) => found.or(raw::read(read, &earlier, &mut reader).within(&rules)),
-            None => found,
-        })
-    });
+    let namespaces = base.namespaces;
+    let readings = readings(g, base);
     // A table of its own, so that an edit of a resource selects nothing anew.
     let aims = g.map("raw_aim", readings, |_, _, read: &Arc<Read>| Arc::clone(&read.aim));
     let hosts = Hosts { namespaces, by_guest };
@@ -113,6 +99,35 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
         Some((key.clone(), Arc::new(outcome(cx, sources, read, object))))
     });
     Raws { fleets, composed, outputs, by_set, outcomes, readings, selected }
+}
+
+/// Reads the objects, and then judges what they hold by the operator's rules: where Chancery and its machine have another address, nothing is parsed again.
+fn readings(g: &mut Graph, base: &Base) -> Table<ObjectKey, Arc<Read>> {
+    let (inputs, grants, own, settings) = (base.inputs, base.grants, base.own, base.settings);
+    let read = base.options.read_raw;
+    let parse = move |cx: &mut Cx<'_>, object: &Raw| {
+        Arc::new(raw::read(read, object, &mut Reader { cx, tables: RawTables { inputs, grants } }))
+    };
+    let parsed = g.map("raw_parsed", inputs.raw, move |cx, _, object| parse(cx, object));
+    let judged =
+        g.map("raw_judged", parsed, move |cx, _, found: &Arc<Read>| Read::within(found, &settings.raw_rules(cx)));
+    let broken = g.derive("raw_broken", judged, |_, key, found: &Arc<Read>| {
+        (!found.reading.errors.is_empty()).then(|| (key.clone(), ()))
+    });
+    let earlier = g.derive("raw_earlier", broken, move |cx, key, ()| {
+        let object = Arc::clone(cx.get(inputs.raw, key)?);
+        let earlier = Arc::clone(cx.get(own.raw_served, key)?);
+        // Another object of the name has no earlier form.
+        (earlier.meta.uid() == object.meta.uid()).then(|| (key.clone(), parse(cx, &earlier)))
+    });
+    g.map("raw_reading", judged, move |cx, key, found: &Arc<Read>| {
+        let is_good = found.reading.errors.is_empty();
+        let earlier = if is_good { None } else { cx.get(earlier, key).cloned() };
+        match earlier {
+            Some(earlier) => Arc::new(found.or(&Read::within(&earlier, &settings.raw_rules(cx)))),
+            None => Arc::clone(found),
+        }
+    })
 }
 
 /// Under what name proxies' words on a resource are noted.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use api::problem::{Fault, FieldPath};
 use api::{Kind, Labels, Object, ObjectKey, ObjectMeta};
-use ir::raw::{RawFault, RawPart, RawReading};
-use ir::{FleetName, RawName, RawResource};
+use ir::raw::{RawAddress, RawFault, RawPart, RawReading};
+use ir::{ClosedAddresses, FleetName, RawName, RawResource};
 use serde_json::{Value, json};
 use store::{FactKey, RawState};
 
 use crate::key::InFleet;
 use crate::testing::{World, with_meta};
-use crate::{Options, Translator};
+use crate::{Options, OwnPlaces, Translator};
 
 const CLUSTER: &str = "envoy.config.cluster.v3.Cluster";
 const LISTENER: &str = "envoy.config.listener.v3.Listener";
@@ -28,6 +28,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         return RawReading { errors: fault(), ..RawReading::default() };
     }
     let part = |claim: &Arc<str>| RawPart { claims: vec![Arc::clone(claim)], bytes: claim.as_bytes().into() };
+    let address = |host: &Arc<str>| RawAddress { host: (**host).into(), port: 80, path: "addresses".into() };
     let resource = RawResource {
         id: RawName { message, name: config["name"].as_str().unwrap_or_default().into() },
         bytes: config["text"].as_str().unwrap_or_default().as_bytes().into(),
@@ -37,7 +38,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         tail: None,
         slow: false,
         uses: Vec::new(),
-        addresses: Vec::new(),
+        addresses: texts("addresses").iter().map(address).collect(),
         sockets: Vec::new(),
         endpoints: None,
     };
@@ -129,6 +130,35 @@ fn an_edit_of_a_resource_costs_its_own_workloads_only() {
             .runs
     };
     assert_eq!(runs(10), runs(1_000));
+}
+
+#[test]
+fn changed_addresses_of_chancery_parse_nothing_again() {
+    let mut world = world();
+    let leads = |host: &str| json!({ "name": "a", "addresses": [host] });
+    world.apply([pod("shop", "a", &[]), cluster("b", None)]);
+    world.apply([raw(Kind::BootesCluster, "a", None, json!({}), leads("10.0.0.7"))]);
+    let parsed = |world: &World| {
+        let mut nodes = world.translator.graph().nodes();
+        nodes.find(|node| node.name == "raw_parsed").map(|node| node.runs).expect("the node")
+    };
+    let before = parsed(&world);
+    let mut listen = |machine: [u8; 4]| {
+        let addresses = ClosedAddresses {
+            listeners: ["0.0.0.0:80".parse().unwrap()].into(),
+            machine: [machine.into()].into(),
+            ..ClosedAddresses::default()
+        };
+        world.translator.set_own_places(Arc::new(OwnPlaces { addresses, ..OwnPlaces::default() }));
+        world.translator.tick();
+        (given(&world), said(&world, Kind::BootesCluster, "a"), parsed(&world))
+    };
+    let (given, said, runs) = listen([10, 0, 0, 7]);
+    assert!(said[0].starts_with("Accepted=False"), "{said:?}");
+    assert_eq!((given, runs), (vec!["shop/a: b".to_owned()], before), "its earlier form leads there too");
+    let (given, said, runs) = listen([10, 0, 0, 8]);
+    assert!(said[0].starts_with("Accepted=True"), "{said:?}");
+    assert_eq!((given.len(), runs), (2, before));
 }
 
 #[test]
