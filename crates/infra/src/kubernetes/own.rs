@@ -4,30 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::call::causes;
-use super::pace::{Backoff, Pace};
+use super::pace::Pace;
+use super::watch::{Told, Watch};
 
 #[cfg(test)]
 mod tests;
 
 /// The label by which a Service's `EndpointSlice`s are found.
 const SERVICE: &str = "kubernetes.io/service-name";
-
-/// Duration of a watch that is requested, in seconds; one that is silent for as long begins again.
-const WATCH_SECONDS: u32 = 150;
 
 /// The Service at which proxies reach Chancery.
 #[derive(Clone)]
@@ -58,16 +53,17 @@ pub async fn follow_own_addresses(of: OwnService, found: watch::Sender<OwnAddres
     let OwnService { client, namespace, name, pace } = of;
     let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
     let slices: Api<EndpointSlice> = Api::namespaced(client, &namespace);
-    let bounded = || watcher::Config::default().timeout(WATCH_SECONDS);
     let read = |service: &Service| BTreeSet::from([(of_service(service), node_ports(service))]);
-    let of_service = follow(services, bounded().fields(&format!("metadata.name={name}")), (pace, read), |all| {
-        let (addresses, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        publish(&found, |now| &mut now.service, addresses.into_iter().flatten().collect());
-        publish(&found, |now| &mut now.node_ports, ports.into_iter().flatten().collect());
-    });
-    let of_slices = follow(slices, bounded().labels(&format!("{SERVICE}={name}")), (pace, of_slice), |all| {
-        publish(&found, |now| &mut now.replicas, all)
-    });
+    let of_service =
+        follow(services, watcher::Config::default().fields(&format!("metadata.name={name}")), (pace, read), |all| {
+            let (addresses, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+            publish(&found, |now| &mut now.service, addresses.into_iter().flatten().collect());
+            publish(&found, |now| &mut now.node_ports, ports.into_iter().flatten().collect());
+        });
+    let of_slices =
+        follow(slices, watcher::Config::default().labels(&format!("{SERVICE}={name}")), (pace, of_slice), |all| {
+            publish(&found, |now| &mut now.replicas, all)
+        });
     tokio::select! {
         _ = futures::future::join(of_service, of_slices) => {}
         () = stop.cancelled() => {}
@@ -96,16 +92,15 @@ async fn follow<K, T>(
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
     T: Ord + Clone,
 {
-    let begin = || Box::pin(watcher(api.clone(), config.clone()));
-    let mut backoff = Backoff::new(pace.away);
-    let (mut events, mut lists, mut is_silent) = (begin(), true, false);
-    let (mut known, mut listed) = (BTreeMap::new(), BTreeMap::new());
-    loop {
-        // The library bounds a silent watch, not a list.
-        let bound = if lists { pace.answer } else { Duration::MAX };
-        let event = match timeout(bound, events.next()).await {
-            Ok(Some(Ok(event))) => event,
-            Ok(Some(Err(error))) => {
+    let mut watch = Watch::new(api, config, pace);
+    let (mut known, mut is_silent) = (BTreeMap::new(), false);
+    while let Some(event) = watch.next().await {
+        match event {
+            Ok(Told::Listed(all)) => known = all.iter().map(|object| (object.name_any(), read(object))).collect(),
+            Ok(Told::Changed(object)) => drop(known.insert(object.name_any(), read(&object))),
+            Ok(Told::Gone(object)) => drop(known.remove(&object.name_any())),
+            Ok(Told::Forbidden(_)) => {}
+            Err(error) => {
                 if !std::mem::replace(&mut is_silent, true) {
                     warn!(
                         kind = &*K::kind(&()),
@@ -114,28 +109,11 @@ async fn follow<K, T>(
                          Chancery's namespace"
                     );
                 }
-                sleep(backoff.wait()).await;
                 continue;
             }
-            Err(_) => {
-                events = begin();
-                continue;
-            }
-            Ok(None) => return,
-        };
-        lists = matches!(event, Event::Init | Event::InitApply(_));
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(object) => drop(listed.insert(object.name_any(), read(&object))),
-            Event::InitDone => known = std::mem::take(&mut listed),
-            Event::Apply(object) => drop(known.insert(object.name_any(), read(&object))),
-            Event::Delete(object) => drop(known.remove(&object.name_any())),
         }
-        if !lists {
-            backoff.reset();
-            is_silent = false;
-            publish(known.values().flatten().cloned().collect());
-        }
+        is_silent = false;
+        publish(known.values().flatten().cloned().collect());
     }
 }
 

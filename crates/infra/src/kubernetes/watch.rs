@@ -1,18 +1,21 @@
 //! What the API server has of our objects, as news: one task for each kind (and namespace), and one for nodes while somebody needs their
 //! addresses.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kube::Api;
+use futures::stream::BoxStream;
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::call::{Caller, Failure, causes, failure};
 use super::object::ObjectKind;
-use super::pace::Backoff;
+use super::pace::{Backoff, Pace};
 use super::seen::{Raw, resource};
 
 /// How long a watch is asked to last; one that has said nothing for that long, nor ended, is dead and begins again where it was.
@@ -35,11 +38,11 @@ pub(super) struct News {
 }
 
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Told<K = Raw> {
     /// All there is: whatever this lacks is gone.
-    Listed(Vec<Raw>),
-    Changed(Box<Raw>),
-    Gone(Box<Raw>),
+    Listed(Vec<K>),
+    Changed(Box<K>),
+    Gone(Box<K>),
     /// We may not look, in the server's words.
     Forbidden(String),
 }
@@ -52,52 +55,82 @@ pub(super) async fn follow(caller: Caller, target: Target, labels: Option<String
         Some(namespace) => Api::namespaced_with(client, namespace, &resource(names)),
         None => Api::all_with(client, &resource(names)),
     };
-    let mut backoff = Backoff::new(caller.pace.away);
-    let config = watcher::Config::default().timeout(WATCH_SECONDS);
-    let config = labels.iter().fold(config, |config, labels| config.labels(labels));
-    let begin = || Box::pin(watcher(api.clone(), config.clone()));
-    let (mut events, mut lists, mut listed) = (begin(), true, Vec::new());
-    loop {
-        // the library bounds a silent watch, not a list
-        let bound = if lists { caller.pace.answer } else { Duration::MAX };
-        let told = match timeout(bound, events.next()).await {
-            Err(_) => {
-                events = begin();
-                None
-            }
-            Ok(None) => return,
-            Ok(Some(Ok(event))) => {
-                // said before anything is asked
-                if !matches!(event, Event::Init) {
-                    backoff.reset();
-                }
-                lists = matches!(event, Event::Init | Event::InitApply(_));
-                told(event, &mut listed)
-            }
-            Ok(Some(Err(error))) => {
+    let config = labels.iter().fold(watcher::Config::default(), |config, labels| config.labels(labels));
+    let mut watch = Watch::new(api, config, caller.pace);
+    while let Some(event) = watch.next().await {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
                 tracing::debug!(kind = names.1, error = causes(&error), "cannot watch");
-                let forbidden = forbidden(&error);
-                sleep(backoff.wait()).await;
-                forbidden.map(Told::Forbidden)
+                let Some(words) = forbidden(&error) else { continue };
+                Told::Forbidden(words)
             }
         };
-        let Some(event) = told else { continue };
         if sender.send(News { target: target.clone(), event }).await.is_err() {
             return;
         }
     }
 }
 
-/// What is to be told of an event.
-fn told(event: Event<Raw>, listed: &mut Vec<Raw>) -> Option<Told> {
-    match event {
-        Event::Init => listed.clear(),
-        Event::InitApply(raw) => listed.push(raw),
-        Event::InitDone => return Some(Told::Listed(std::mem::take(listed))),
-        Event::Apply(raw) => return Some(Told::Changed(Box::new(raw))),
-        Event::Delete(raw) => return Some(Told::Gone(Box::new(raw))),
+/// Lists and watches objects of a kind, within bounds of time, and waits after a failure.
+pub(super) struct Watch<K: Resource<DynamicType: Clone> + 'static> {
+    api: Api<K>,
+    config: watcher::Config,
+    pace: Pace,
+    backoff: Backoff,
+    events: BoxStream<'static, watcher::Result<Event<K>>>,
+    /// It is listing: the library bounds a silent watch, not a list.
+    lists: bool,
+    listed: Vec<K>,
+    /// The last answer was a failure.
+    has_failed: bool,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+    K::DynamicType: Clone,
+{
+    pub(super) fn new(api: Api<K>, config: watcher::Config, pace: Pace) -> Self {
+        let config = config.timeout(WATCH_SECONDS);
+        let events = watcher(api.clone(), config.clone()).boxed();
+        let backoff = Backoff::new(pace.away);
+        Self { api, config, pace, backoff, events, lists: true, listed: Vec::new(), has_failed: false }
     }
-    None
+
+    /// Waits for the next event; none: there is no further one.
+    pub(super) async fn next(&mut self) -> Option<watcher::Result<Told<K>>> {
+        loop {
+            if std::mem::take(&mut self.has_failed) {
+                sleep(self.backoff.wait()).await;
+            }
+            let bound = if self.lists { self.pace.answer } else { Duration::MAX };
+            let event = match timeout(bound, self.events.next()).await {
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(error))) => {
+                    self.has_failed = true;
+                    return Some(Err(error));
+                }
+                Ok(None) => return None,
+                Err(_) => {
+                    self.events = watcher(self.api.clone(), self.config.clone()).boxed();
+                    continue;
+                }
+            };
+            // The server has answered nothing before a list begins.
+            if !matches!(event, Event::Init) {
+                self.backoff.reset();
+            }
+            self.lists = matches!(event, Event::Init | Event::InitApply(_));
+            match event {
+                Event::Init => self.listed.clear(),
+                Event::InitApply(object) => self.listed.push(object),
+                Event::InitDone => return Some(Ok(Told::Listed(std::mem::take(&mut self.listed)))),
+                Event::Apply(object) => return Some(Ok(Told::Changed(Box::new(object)))),
+                Event::Delete(object) => return Some(Ok(Told::Gone(Box::new(object)))),
+            }
+        }
+    }
 }
 
 fn forbidden(error: &watcher::Error) -> Option<String> {
