@@ -49,7 +49,7 @@ pub use address::machine_addresses;
 pub use binary::{ENVOY_VERSION, Envoy, EnvoyFinder, EnvoySearch};
 pub use error::Error;
 pub use fact::{EnvoyState, HostFact};
-pub use layout::{ADMIN_SOCKET, Layout, MAX_SOCKET_PATH, ProxyPaths};
+pub use layout::{ADMIN_SOCKET, Layout, ProxyPaths};
 pub use lock::StateLock;
 pub use log::OUTPUT_TARGET;
 pub use ownership::own_state_folder;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const ALIASES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Bytes of the longest path of a socket: a socket address holds 108, the last is a zero (unix(7)).
-const LONGEST_PATH: usize = 107;
+pub const LONGEST_PATH: usize = 107;
 
 /// Says why no socket of a path is used, in words that follow it; `own` are the folders of Chancery and its proxies. A relative path would lead to the folder
 /// in which a proxy runs, where its own sockets are.

@@ -8,7 +8,7 @@ const SECRETS: &str = "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig
 
 /// Fields in which an `Any` with a `Struct` is data. All others are settings of an extension, and what Envoy makes of a `Struct` is up to the extension.
 const DATA: [&str; 2] = [
-    // Whoever reads an entry takes the one type that it knows.
+    // The reader of an entry takes the one type that it knows.
     "envoy.config.core.v3.Metadata.typed_filter_metadata",
     // It becomes such an entry.
     "envoy.extensions.filters.http.set_metadata.v3.Metadata.typed_value",

@@ -193,9 +193,9 @@ const GRPC_PROXIES: [&str; 3] =
 /// Fields with the addresses of a listener.
 const BOUND: [&str; 2] = ["address.", "additionalAddresses["];
 
-/// What a resource does beyond its requests; sorted, each once.
+/// The effects of a resource beyond its requests; sorted, each once.
 #[derive(Default)]
-pub(super) struct Deeds {
+pub(super) struct RawEffects {
     pub(super) uses: Vec<PowerUse>,
     /// Addresses to which it leads.
     pub(super) leads: Vec<RawAddress>,
@@ -203,9 +203,9 @@ pub(super) struct Deeds {
 }
 
 /// Returns all of it.
-pub(super) fn of(message: &Message<'_>) -> Deeds {
+pub(super) fn of(message: &Message<'_>) -> RawEffects {
     let (is_secret, is_listener) = (message.view().is(SECRET), message.view().is(LISTENER));
-    let Deeds { mut uses, mut leads, mut sockets } = Deeds::default();
+    let RawEffects { mut uses, mut leads, mut sockets } = RawEffects::default();
     message.walk(&mut |part, place| {
         let mut add = |power, what: String| {
             uses.push(PowerUse { power, what: what.into(), path: place.to_string().into() });
@@ -241,7 +241,7 @@ pub(super) fn of(message: &Message<'_>) -> Deeds {
     leads.dedup_by(|one, kept| (&one.host, one.port) == (&kept.host, kept.port));
     sockets.sort_unstable();
     sockets.dedup_by(|one, kept| one.socket == kept.socket);
-    Deeds { uses, leads, sockets }
+    RawEffects { uses, leads, sockets }
 }
 
 /// Adds a use of each power, for what may do anything.

@@ -9,15 +9,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ir::socket::LONGEST_PATH;
 use ir::{FleetName, Infra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Error;
 use super::process::search;
 use super::token::{Token, random, try_random};
-
-/// Bytes of the longest path that a Unix socket can have: `sun_path` has 108, the last is a zero (unix(7)).
-pub const MAX_SOCKET_PATH: usize = 107;
 
 /// The longest name of a socket below the folder of sockets: `/` + 16 digits + the socket of an Envoy on its way out, with the
 /// largest process number (proc(5), `pid_max`).
@@ -60,7 +58,7 @@ pub struct ProxyPaths {
     /// Envoy's bootstrap, JSON: next to the sockets, in the folder where Envoy is started.
     pub bootstrap: PathBuf,
     /// Where the xDS server listens for this proxy and for no other: the socket is the identity. At most
-    /// [`MAX_SOCKET_PATH`] bytes, as all sockets here.
+    /// [`LONGEST_PATH`] bytes, as all sockets here.
     pub xds_socket: PathBuf,
     /// Where Envoy's admin interface listens.
     pub admin_socket: PathBuf,
@@ -112,7 +110,7 @@ impl Layout {
     /// has recorded there.
     pub fn own_socket(state: &Path) -> PathBuf {
         let inside = state.join("admin.sock");
-        if inside.as_os_str().as_bytes().len() <= MAX_SOCKET_PATH {
+        if inside.as_os_str().as_bytes().len() <= LONGEST_PATH {
             return inside;
         }
         recorded(state).map_or(inside, |folder| folder.join("admin.sock"))
@@ -357,7 +355,7 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
 }
 
 fn fits(sockets: &Path) -> bool {
-    sockets.as_os_str().as_bytes().len() + SOCKET_TAIL <= MAX_SOCKET_PATH
+    sockets.as_os_str().as_bytes().len() + SOCKET_TAIL <= LONGEST_PATH
 }
 
 /// The recorded folder of sockets, or a new one. A name that nobody can guess and mode 0700 keep others' files out of it.

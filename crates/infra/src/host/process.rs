@@ -210,7 +210,7 @@ fn runs_from(pid: u32, bootstrap: &Path, known: Known) -> bool {
     (is_whole || is_below()) && ours() && sees(pid, bootstrap)
 }
 
-/// What is known of a process before its folder is looked at.
+/// Knowledge of a process before its folder is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// A record has its number and when it started.
@@ -219,7 +219,7 @@ enum Known {
     Nothing,
 }
 
-/// Whether a process was started in this folder, which may be gone or another one by now. Of a program that has rights of its own (`setcap`) the kernel does
+/// Returns true if a process was started in this folder, which may be gone or another one by now. Of a program that has rights of its own (`setcap`) the kernel does
 /// not show us the folder: then its record counts.
 fn is_in(pid: u32, folder: &Path, known: Known) -> bool {
     match std::fs::read_link(format!("/proc/{pid}/cwd")) {

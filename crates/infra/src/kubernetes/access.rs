@@ -8,7 +8,7 @@ pub const VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "watch"
 /// Of nodes, whose addresses are those of Services of type `NodePort`. They belong to the cluster.
 pub const NODES: (&str, &str, &[&str]) = ("", "nodes", &["list", "watch"]);
 
-/// Of Chancery's own Service and its `EndpointSlice`s, in its namespace: no backend leads to the addresses there.
+/// Rights on Chancery's own Service and its `EndpointSlice`s, in its namespace: no backend leads to the addresses there.
 pub const OWN: [(&str, &str, &[&str]); 2] =
     [("", "services", &["list", "watch"]), ("discovery.k8s.io", "endpointslices", &["list", "watch"])];
 

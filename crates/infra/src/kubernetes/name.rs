@@ -104,7 +104,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The Gateway whose proxy a Pod is by its labels ([`POD_LABELS`]), which anyone could have written.
+    /// The Gateway whose proxy a Pod is by its labels ([`POD_LABELS`]), which any author can write.
     #[must_use]
     pub fn of_pod(labels: &BTreeMap<Arc<str>, Arc<str>>) -> Option<Self> {
         let has = |(name, value): (&str, &str)| labels.get(name).is_some_and(|found| &**found == value);

@@ -21,7 +21,7 @@ pub struct ProxyObjects {
     is_listed: bool,
 }
 
-/// Why a Pod is no proxy of the Gateway that its labels name.
+/// The reason why a Pod is no proxy of the Gateway that its labels name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAProxy {
     /// Its account is not there, is another Gateway's or was not made by this installation.

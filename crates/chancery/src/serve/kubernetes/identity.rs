@@ -1,4 +1,4 @@
-//! Whose a stream is: a Pod's token names the Pod, which is a proxy of a Gateway if it is one that Chancery made, and a workload otherwise; a
+//! The identity of a stream: a Pod's token names the Pod, which is a proxy of a Gateway if it is one that Chancery made, and a workload otherwise; a
 //! certificate names the Gateway or the workload itself.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,7 +11,7 @@ use crate::raw::{CLUSTER, ENDPOINTS, powers};
 
 fn read(message: &str, config: &Json) -> (Vec<Power>, Vec<RawAddress>) {
     let (read, _) = protojson::Pool::envoy().read(message, config, protojson::Unknown::Refuse).unwrap();
-    let powers::Deeds { uses, leads, .. } = powers::of(&read);
+    let powers::RawEffects { uses, leads, .. } = powers::of(&read);
     let mut powers: Vec<Power> = uses.into_iter().map(|found| found.power).collect();
     powers.dedup();
     (powers, leads)

@@ -85,7 +85,7 @@ async fn a_state_folder_deep_in_the_tree_still_gets_sockets_that_can_be_bound() 
     stage.want_only(&edge);
     stage.facts_of(&edge, |facts| facts.ready).await;
     let socket = stage.paths(&edge).admin_socket;
-    assert!(socket.starts_with(runtime.path()) && socket.as_os_str().len() <= crate::host::MAX_SOCKET_PATH);
+    assert!(socket.starts_with(runtime.path()) && socket.as_os_str().len() <= ir::socket::LONGEST_PATH);
     let mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     stage.end(Ending::Drain).await;

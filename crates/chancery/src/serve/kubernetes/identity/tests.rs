@@ -97,7 +97,7 @@ impl World {
         self.presence.set_facts(&id, PodFacts { labels: labels.collect(), controller });
     }
 
-    /// What a Pod of the namespace `shop` may have that runs with this account: its fleet, or why none.
+    /// The fleet of a Pod of the namespace `shop` that runs with this account, or the refusal.
     fn fleet(&self, account: &str, pod: &str) -> Result<String, String> {
         match self.accounts.fleets(&format!("system:serviceaccount:shop:{account}/{pod}/uid-{pod}")) {
             Fleets::These(fleets) => Ok(fleets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
