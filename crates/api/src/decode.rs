@@ -308,6 +308,7 @@ impl Origin<'_> {
             snippet,
             refers_to: None,
             earlier: false,
+            refusal: None,
         }
     }
 

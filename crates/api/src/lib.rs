@@ -74,7 +74,7 @@ pub use meta::{Labels, ObjectMeta, Timestamp};
 pub use namespace::Namespace;
 pub use pod::Pod;
 pub use policy_attachment::{ClientTrafficPolicy, EnvoyExtensionPolicy, PolicyAttachment, SecurityPolicy};
-pub use problem::{Fault, FieldPath, Place, Problem, Severity};
+pub use problem::{Fault, FieldPath, Place, Problem, RefusalKind, Severity};
 pub use raw::Raw;
 pub use reference_grant::ReferenceGrant;
 pub use references::pods_of;

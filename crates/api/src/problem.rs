@@ -29,6 +29,71 @@ pub struct Problem {
     /// An earlier form of the object stays in force because of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub earlier: bool,
+    /// The reason where it refuses what an author asks for.
+    #[serde(skip)]
+    pub refusal: Option<RefusalKind>,
+}
+
+/// The reason for which something that an author asks for is refused: a rule of the operator, or a bound. Metrics count problems by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefusalKind {
+    /// It leads to Chancery or to a proxy's own ports.
+    OwnAddress,
+    /// It leads to a link-local address or a metadata service.
+    LinkLocal,
+    /// A raw resource or patch uses a power over the proxy's machine.
+    RawPower,
+    /// A socket of the file system.
+    Socket,
+    /// An argument of Envoy.
+    Argument,
+    /// A ServiceAccount of proxies.
+    ServiceAccount,
+    /// A field of the objects of proxies.
+    PodField,
+    /// A policy that guards with fields which are not built.
+    Policy,
+    /// A link out of the folders that are read.
+    Link,
+    /// Something that is no regular file.
+    SpecialFile,
+    /// A file that is too large.
+    LargeFile,
+}
+
+impl RefusalKind {
+    /// All reasons.
+    pub const ALL: [Self; 11] = [
+        Self::OwnAddress,
+        Self::LinkLocal,
+        Self::RawPower,
+        Self::Socket,
+        Self::Argument,
+        Self::ServiceAccount,
+        Self::PodField,
+        Self::Policy,
+        Self::Link,
+        Self::SpecialFile,
+        Self::LargeFile,
+    ];
+
+    /// Returns its word in metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OwnAddress => "own_address",
+            Self::LinkLocal => "link_local",
+            Self::RawPower => "raw_power",
+            Self::Socket => "socket",
+            Self::Argument => "argument",
+            Self::ServiceAccount => "service_account",
+            Self::PodField => "pod_field",
+            Self::Policy => "policy",
+            Self::Link => "link",
+            Self::SpecialFile => "special_file",
+            Self::LargeFile => "large_file",
+        }
+    }
 }
 
 impl Problem {
@@ -36,7 +101,14 @@ impl Problem {
     #[must_use]
     pub fn of(object: &ObjectKey, path: impl Into<FieldPath>, severity: Severity, text: impl Into<Box<str>>) -> Self {
         let (object, path, text) = (Some(object.clone()), path.into(), text.into());
-        Self { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
+        let (place, snippet, refers_to, refusal) = (None, None, None, None);
+        Self { object, path, severity, text, place, snippet, refers_to, earlier: false, refusal }
+    }
+
+    /// The same as a refusal for this reason, if there is one.
+    #[must_use]
+    pub fn refusing(self, refusal: Option<RefusalKind>) -> Self {
+        Self { refusal, ..self }
     }
 }
 

@@ -343,5 +343,5 @@ fn set_aside(path: &Path, reason: &str) -> Problem {
 
 fn problem(text: String) -> Problem {
     let (object, path, severity, text) = (None, FieldPath::default(), Severity::Warning, text.into());
-    Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
+    Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false, refusal: None }
 }

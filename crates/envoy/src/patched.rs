@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ir::patch::{Action, Patch, PatchSet, PolicyPatches};
-use ir::raw::{RawFault, RawOutput, RawRules};
+use ir::raw::{RawFault, RawOutput, RawRefusal, RawRules};
 use ir::{ClusterName, RawName, RawResource};
 use patch::{Budget, OperationError};
 use serde_json::Value as Json;
@@ -51,8 +51,8 @@ pub enum PatchOutcome {
     Applied(Vec<Arc<str>>),
     /// There is no such resource.
     NotFound,
-    /// They are left out: the number of the one that is to blame, if it is one, and why.
-    LeftOut(Option<u32>, String),
+    /// They are left out: the number of the one that is to blame, if it is one, why, and the rule of the operator that they break.
+    LeftOut(Option<u32>, String, Option<RawRefusal>),
     /// They are left out, because a proxy has refused the resource with them.
     Refused(Arc<str>),
 }
@@ -83,7 +83,7 @@ pub fn patched(
     let is_sure = |mark: u64| mark == 0 || set.refused.is_empty() || set.accepted.contains(&mark);
     for policy in &set.policies {
         if budget.is_spent() || values(policy).try_for_each(|value| budget.read(value)).is_err() {
-            outcomes.push(PatchOutcome::LeftOut(None, OperationError::Spent.to_string()));
+            outcomes.push(left_out(OperationError::Spent));
             continue;
         }
         let next = mark_of(mark, policy);
@@ -92,7 +92,7 @@ pub fn patched(
             continue;
         }
         if !is_sure(mark) {
-            outcomes.push(PatchOutcome::LeftOut(None, WAITS.to_owned()));
+            outcomes.push(left_out(WAITS));
             continue;
         }
         let before = match &current {
@@ -105,7 +105,7 @@ pub fn patched(
             Ok(resource) => {
                 names.extend(resource.names.iter().cloned());
                 match missing(base, &resource, has) {
-                    Err(words) => PatchOutcome::LeftOut(None, words),
+                    Err(words) => left_out(words),
                     Ok(clusters) => {
                         (mark, current) = (next, Some(resource));
                         PatchOutcome::Applied(clusters)
@@ -130,7 +130,7 @@ fn encode(resource: Arc<RawResource>, needs: Vec<RawName>) -> Encoded {
 }
 
 fn left_out(text: impl ToString) -> PatchOutcome {
-    PatchOutcome::LeftOut(None, text.to_string())
+    PatchOutcome::LeftOut(None, text.to_string(), None)
 }
 
 /// Returns the JSON form of a message.
@@ -179,7 +179,8 @@ fn apply(
     }
     let refused = rules.refuse(&resource, || base.and_then(|base| without_patches(id, base)));
     if !refused.is_empty() {
-        return Err(left_out(listed(&refused)));
+        let refusal = refused.iter().find_map(|fault| fault.refusal);
+        return Err(PatchOutcome::LeftOut(None, listed(&refused), refusal));
     }
     if base.is_some_and(|base| base.vhds) != resource.tail.is_some() {
         return Err(left_out("whether hosts come one by one (vhds) cannot be changed"));
@@ -205,7 +206,7 @@ fn operate(document: Option<Json>, patch: &Patch, budget: &mut Budget) -> Result
     };
     let place = patch::Place { query: patch.query.as_deref(), pointer: &patch.pointer };
     patch::apply(&mut document, action, place, budget)
-        .map_err(|error| PatchOutcome::LeftOut(Some(patch.number), with_nearest(&error)))?;
+        .map_err(|error| PatchOutcome::LeftOut(Some(patch.number), with_nearest(&error), None))?;
     Ok(document)
 }
 

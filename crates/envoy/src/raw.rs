@@ -49,21 +49,17 @@ pub fn read_raw(message: &'static str, config: &Json, strict: bool) -> RawReadin
     let ignored = left_out.iter().map(|error| fault(&error.path, &*error.reason)).collect();
     let mut errors: Vec<RawFault> = read.check().iter().map(|found| fault(&found.path, &found.text)).collect();
     if errors.is_empty() {
-        errors.extend(
-            references::lacking(&read)
-                .iter()
-                .map(|(path, text)| RawFault { path: (*path).into(), text: text.as_str().into() }),
-        );
+        errors.extend(references::lacking(&read).iter().map(|(path, text)| RawFault::new(*path, text.as_str())));
     }
     let name = read.view().text(name_field(message));
     if name.is_empty() && errors.is_empty() {
         let text = "is required: proxies ask for the resource by it".to_owned();
-        errors.push(RawFault { path: name_field(message).into(), text: text.into() });
+        errors.push(RawFault::new(name_field(message), text));
     }
     let of_configuration = || name.rsplit_once('/').is_some_and(|(one, other)| !one.is_empty() && !other.is_empty());
     if message == VIRTUAL_HOST && errors.is_empty() && !of_configuration() {
         let text = "has to be <route configuration>/<anything>: proxies ask for the hosts of a route configuration";
-        errors.push(RawFault { path: name_field(message).into(), text: text.into() });
+        errors.push(RawFault::new(name_field(message), text));
     }
     if !errors.is_empty() {
         return RawReading { ignored, ..wrong(errors) };
@@ -77,7 +73,7 @@ fn wrong(errors: Vec<RawFault>) -> RawReading {
 }
 
 fn fault(path: &protojson::Path, text: &impl ToString) -> RawFault {
-    RawFault { path: path.to_string().into(), text: text.to_string().into() }
+    RawFault::new(path.to_string(), text.to_string())
 }
 
 /// The field with the name of a resource.

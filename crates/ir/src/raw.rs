@@ -108,6 +108,35 @@ pub struct RawFault {
     pub path: Box<str>,
     /// In words.
     pub text: Box<str>,
+    /// The rule of the operator that it breaks; none where it is only wrong.
+    pub refusal: Option<RawRefusal>,
+}
+
+/// A rule of the operator that a resource breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RawRefusal {
+    /// It leads to Chancery.
+    OwnAddress,
+    /// It leads to a link-local address or a metadata service.
+    LinkLocal,
+    /// It uses a power over the proxy's machine.
+    Power,
+    /// It uses a socket of Chancery or its proxies.
+    Socket,
+}
+
+impl RawFault {
+    /// A fault that breaks no rule.
+    #[must_use]
+    pub fn new(path: impl Into<Box<str>>, text: impl Into<Box<str>>) -> Self {
+        Self { path: path.into(), text: text.into(), refusal: None }
+    }
+
+    /// The same as a refusal.
+    #[must_use]
+    pub fn refusing(self, refusal: RawRefusal) -> Self {
+        Self { refusal: Some(refusal), ..self }
+    }
 }
 
 /// Reads a resource: the full name of its message, its JSON form, and whether fields that the message does not have are wrong (`true`) or only without

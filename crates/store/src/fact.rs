@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use api::reference::ParentRef;
-use api::{Kind, Timestamp};
+use api::{Kind, RefusalKind, Timestamp};
 
 /// A thing of a fleet: a cluster, a listener, a secret, or a form of a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,8 +76,8 @@ pub enum PatchState {
     Applied(Box<[Arc<str>]>),
     /// There is no such resource; names that are near.
     NotFound(Box<[Arc<str>]>),
-    /// They are left out: the number of the patch that is to blame, if it is one, and why.
-    LeftOut(Option<u32>, Arc<str>),
+    /// They are left out: the number of the patch that is to blame, if it is one, why, and the rule that they break.
+    LeftOut(Option<u32>, Arc<str>, Option<RefusalKind>),
     /// They are left out, because a proxy refused the resource with them, with these words.
     Refused(Arc<str>),
 }

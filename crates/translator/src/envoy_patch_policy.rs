@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::envoy_patch_policy::{EnvoyJsonPatch, EnvoyPatchPolicy, JsonPatchOp};
 use api::tree::Verbatim;
-use api::{Kind, ObjectKey};
+use api::{Kind, ObjectKey, RefusalKind};
 use ir::RawName;
 use ir::patch::{Action, Patch, patchable};
 use store::PatchState;
@@ -180,8 +180,12 @@ pub(crate) enum Answer {
 /// What is wrong with a policy: the path of the patch, or of nothing in particular, and words.
 pub(crate) fn faults(outcome: &PatchOutcome) -> Vec<PatchFault> {
     let own = outcome.policy.faults.iter();
-    let own =
-        own.map(|(number, words)| PatchFault { path: path(*number, ""), not_found: false, text: words.to_string() });
+    let own = own.map(|(number, words)| PatchFault {
+        path: path(*number, ""),
+        not_found: false,
+        text: words.to_string(),
+        refusal: None,
+    });
     own.chain(outcome.resources.iter().filter_map(|(id, resource)| fault(id, resource))).collect()
 }
 
@@ -192,6 +196,8 @@ pub(crate) struct PatchFault {
     /// There is no such resource.
     pub(crate) not_found: bool,
     pub(crate) text: String,
+    /// The rule of the operator that it breaks.
+    pub(crate) refusal: Option<RefusalKind>,
 }
 
 fn path(number: u32, field: &str) -> String {
@@ -200,7 +206,9 @@ fn path(number: u32, field: &str) -> String {
 
 fn fault(id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
     let named = format!("{} {}", id.kind(), id.name);
-    let fault = |number: u32, field, not_found, text| Some(PatchFault { path: path(number, field), not_found, text });
+    let fault = |number: u32, field, not_found, text| {
+        Some(PatchFault { path: path(number, field), not_found, text, refusal: None })
+    };
     match resource.state.as_ref()? {
         PatchState::Applied(_) => match &resource.answer {
             Answer::Refused(words) => fault(resource.first, "", false, format!("a proxy refused {named}: {words}")),
@@ -212,10 +220,11 @@ fn fault(id: &RawName, resource: &ResourceOutcome) -> Option<PatchFault> {
             let near = if near.is_empty() { near } else { format!("; did you mean {near}?") };
             fault(resource.first, ".name", true, format!("the proxies get no {named}{near}"))
         }
-        PatchState::LeftOut(number, words) => {
+        PatchState::LeftOut(number, words, refusal) => {
             let field = if number.is_some() { ".operation" } else { "" };
             let text = format!("{words}; {named} is without the patches of this policy");
-            fault(number.unwrap_or(resource.first), field, false, text)
+            let path = path(number.unwrap_or(resource.first), field);
+            Some(PatchFault { path, not_found: false, text, refusal: *refusal })
         }
         PatchState::Refused(words) => {
             let text =

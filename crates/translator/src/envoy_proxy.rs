@@ -4,10 +4,11 @@ pub(crate) mod arguments;
 pub(crate) mod kubernetes;
 mod narrowed;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::envoy_proxy::{EnvoyProxySpec, ProxyProviderType};
-use api::{Fault, ObjectKey};
+use api::{Fault, ObjectKey, RefusalKind};
 use ir::infra::ProxyOptions;
 
 use kubernetes::ObjectSettings;
@@ -20,6 +21,8 @@ pub(crate) struct ProxyView {
     pub(crate) objects: ObjectSettings,
     /// Path of the field and what about it.
     pub(crate) warnings: Vec<(String, String)>,
+    /// The reasons of those that refuse what an author asks for, by their paths.
+    pub(crate) refused: BTreeMap<String, RefusalKind>,
     /// The same of fields that are not read at all; whoever reads objects has told them.
     pub(crate) ignored: Vec<(String, String)>,
     /// Why none of it can be used.
@@ -28,7 +31,7 @@ pub(crate) struct ProxyView {
 
 /// Reads the settings. In `file_mode` proxies run on this machine; `rules`: what the operator allows.
 pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool, rules: &ProxyRules) -> ProxyView {
-    let mut warnings = without_effect(spec, file_mode);
+    let (mut warnings, mut refused) = (without_effect(spec, file_mode), BTreeMap::new());
     let (log_level, component_log_levels) = levels(spec, &mut warnings);
     let shutdown = spec.shutdown.as_deref();
     let drain = shutdown.and_then(|shutdown| shutdown.drain_timeout.as_ref());
@@ -39,13 +42,17 @@ pub(crate) fn read(spec: &EnvoyProxySpec, file_mode: bool, rules: &ProxyRules) -
         component_log_levels,
         drain_timeout: drain.and_then(api::DurationText::get),
         min_drain: min_drain.and_then(api::DurationText::get).filter(|_| !file_mode),
-        extra_args: extra_args(spec, &rules.arguments, &mut warnings),
+        extra_args: extra_args(spec, &rules.arguments, (&mut warnings, &mut refused)),
     };
     let ignored = spec.ignored.iter().map(|field| (field.path.to_string(), field.text.to_string())).collect();
     let provider = spec.provider.as_deref().and_then(|provider| provider.kubernetes.as_deref());
-    let (objects, refused) = narrowed::narrowed(provider.map(kubernetes::read).unwrap_or_default(), rules);
-    warnings.extend(refused);
-    ProxyView { options, objects, warnings, ignored, fault: spec.fault.as_ref().map(|fault| fault.to_string().into()) }
+    let (objects, left_out) = narrowed::narrowed(provider.map(kubernetes::read).unwrap_or_default(), rules);
+    for (refusal, (path, text)) in left_out {
+        refused.insert(path.clone(), refusal);
+        warnings.push((path, text));
+    }
+    let fault = spec.fault.as_ref().map(|fault| fault.to_string().into());
+    ProxyView { options, objects, warnings, refused, ignored, fault }
 }
 
 /// The settings of a Gateway: those that it names itself over those of its class, and these over those of the static configuration, each as
@@ -119,9 +126,17 @@ fn without_effect(spec: &EnvoyProxySpec, file_mode: bool) -> Vec<(String, String
 }
 
 /// Envoy ends at its start when an option is given twice, and many options read or write files.
-fn extra_args(spec: &EnvoyProxySpec, allowed: &[Box<str>], warnings: &mut Vec<(String, String)>) -> Vec<Arc<str>> {
-    let (passed, refused) = arguments::passed(&spec.extra_args, allowed);
-    warnings.extend(refused.into_iter().map(|(index, text)| (format!("spec.extraArgs[{index}]"), text)));
+fn extra_args(
+    spec: &EnvoyProxySpec,
+    allowed: &[Box<str>],
+    (warnings, refused): (&mut Vec<(String, String)>, &mut BTreeMap<String, RefusalKind>),
+) -> Vec<Arc<str>> {
+    let (passed, left_out) = arguments::passed(&spec.extra_args, allowed);
+    for (index, text) in left_out {
+        let path = format!("spec.extraArgs[{index}]");
+        refused.insert(path.clone(), RefusalKind::Argument);
+        warnings.push((path, text));
+    }
     passed
 }
 

@@ -80,6 +80,7 @@ pub use crate::gating::Effective;
 pub use crate::http_route::AttachedRoute;
 pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 pub use crate::output::Outputs;
+pub use crate::raw::refusal;
 pub use crate::regex::MAX_PROGRAM_SIZE;
 pub use crate::route_budget::RouteBudget;
 pub use crate::status::rejected::Rejection;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::raw::{LabelCondition, RawSecretRef, STRICT, WorkloadSelector, is_strict};
-use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, Secret};
-use ir::raw::{RawFault, RawOutput, RawPart, RawReading, RawRules, ReadRaw};
+use api::{Kind, LabelSelector, Labels, ObjectKey, Raw, RefusalKind, Secret};
+use ir::raw::{RawFault, RawOutput, RawPart, RawReading, RawRefusal, RawRules, ReadRaw};
 use ir::{EndpointSetName, FleetName, RawName, RawResource};
 use serde_json::Value as Json;
 
@@ -148,6 +148,17 @@ impl Read {
     }
 }
 
+/// Returns the reason for metrics of a fault of a raw resource or patch.
+#[must_use]
+pub fn refusal(of: RawRefusal) -> RefusalKind {
+    match of {
+        RawRefusal::OwnAddress => RefusalKind::OwnAddress,
+        RawRefusal::LinkLocal => RefusalKind::LinkLocal,
+        RawRefusal::Power => RefusalKind::RawPower,
+        RawRefusal::Socket => RefusalKind::Socket,
+    }
+}
+
 /// Where Secrets are found.
 pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit) -> Option<Arc<Secret>>;
@@ -163,7 +174,7 @@ pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Rea
     };
     if let Some(word) = object.meta.annotation(STRICT).filter(|word| !["true", "false"].contains(word)) {
         let text = format!("the annotation {STRICT} is {word:?}, which says nothing; write \"true\" or \"false\"");
-        reading.ignored.push(RawFault { path: "".into(), text: text.into() });
+        reading.ignored.push(RawFault::new("", text));
     }
     Read {
         aim: Arc::new(Aim::of(object)),
@@ -212,7 +223,7 @@ fn read_secret(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> (RawRea
 }
 
 fn wrong(path: &str, text: impl ToString) -> RawReading {
-    let fault = RawFault { path: path.into(), text: text.to_string().into() };
+    let fault = RawFault::new(path, text.to_string());
     RawReading { errors: vec![fault], ..RawReading::default() }
 }
 

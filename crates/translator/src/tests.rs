@@ -10,6 +10,7 @@ mod guards;
 mod hosts;
 mod incremental;
 mod lost_matches;
+mod refusals;
 mod statuses;
 mod tls;
 mod udp;

@@ -411,6 +411,7 @@ async fn why_a_source_has_not_listed_is_told_and_nothing_is_ready_by_that() {
         snippet: None,
         refers_to: None,
         earlier: false,
+        refusal: None,
     };
     let changes = vec![Change::Problems { origin: "folder".into(), problems: vec![problem] }];
     rig.commit(Batch { source: Source::File, changes, listed: false }).await;

@@ -287,7 +287,9 @@ impl Publisher {
         let state = |outcome| match outcome {
             PatchOutcome::Applied(missing) => PatchState::Applied(missing.into()),
             PatchOutcome::NotFound => PatchState::NotFound(self.near(graph, key)),
-            PatchOutcome::LeftOut(number, words) => PatchState::LeftOut(number, words.into()),
+            PatchOutcome::LeftOut(number, words, refusal) => {
+                PatchState::LeftOut(number, words.into(), refusal.map(translator::refusal))
+            }
             PatchOutcome::Refused(words) => PatchState::Refused(words),
         };
         let policies = set.policies.iter().map(|policy| Arc::clone(&policy.policy));

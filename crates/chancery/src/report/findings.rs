@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::locate::{Sought, places};
-use api::{Kind, ObjectKey, Place, Problem, Severity};
+use api::{Kind, ObjectKey, Place, Problem, RefusalKind, Severity};
 use engine::Graph;
 use provider::file::Texts;
 use store::Store;
@@ -57,7 +57,17 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     derived.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
         let (object, path, severity, text) = (None, "".into(), Severity::Error, text.into());
-        Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
+        Problem {
+            object,
+            path,
+            severity,
+            text,
+            place: None,
+            snippet: None,
+            refers_to: None,
+            earlier: false,
+            refusal: None,
+        }
     }));
     let names = names(store, graph, &mut derived);
     broken(&told, &mut derived);
@@ -119,9 +129,9 @@ impl Findings {
         self.told.len() + self.derived.len()
     }
 
-    /// Returns the words of each.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        self.told.iter().chain(&self.derived).map(|problem| &*problem.text)
+    /// Returns the reason of each that refuses what an author asks for.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = RefusalKind> {
+        self.told.iter().chain(&self.derived).filter_map(|problem| problem.refusal)
     }
 
     /// How many objects there are of which nothing is in force because of what a source says of them.

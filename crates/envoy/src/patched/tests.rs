@@ -46,7 +46,7 @@ fn a_policy_counts_whole_or_not_at_all_and_the_others_go_on() {
     let timeout = |name, timeout: &str| policy(name, &[("/connect_timeout", json!(timeout))]);
     let half = policy("half", &[("/connect_timeout", json!("7s")), ("/type", json!("STATTIC"))]);
     let words = "type: envoy.config.cluster.v3.Cluster.DiscoveryType has no value STATTIC, did you mean STATIC";
-    let left_out = PatchOutcome::LeftOut(None, words.to_owned());
+    let left_out = PatchOutcome::LeftOut(None, words.to_owned(), None);
     let applied = || PatchOutcome::Applied(Vec::new());
     let all = set(vec![timeout("one", "2s"), half, timeout("two", "3s")]);
     check(Some(web("1s")), &all, Some(web("3s")), &[applied(), left_out, applied()]);
@@ -66,7 +66,7 @@ fn what_a_proxy_has_refused_is_left_out_until_it_is_another() {
     both.refused.insert(first, "no".into());
     check(Some(web("1s")), &both, Some(web("3s")), &[refused(), applied()]);
     both.policies = vec![timeout("one", "4s"), timeout("two", "3s")];
-    let waits = PatchOutcome::LeftOut(None, super::WAITS.to_owned());
+    let waits = PatchOutcome::LeftOut(None, super::WAITS.to_owned(), None);
     let one = check(Some(web("1s")), &both, Some(web("4s")), &[applied(), waits]);
     both.accepted.insert(one);
     check(Some(web("1s")), &both, Some(web("3s")), &[applied(), applied()]);
@@ -142,7 +142,7 @@ fn patches_of_all_policies_share_one_budget() {
         [(100, query, ""), (1_000, None, "/name"), (1_000, None, "/metadata/filter_metadata/a/k1")]
     {
         let outcomes = outcomes(policies, query, pointer);
-        let is_spent = |outcome: &PatchOutcome| matches!(outcome, PatchOutcome::LeftOut(_, words) if words.contains("together cost too much"));
+        let is_spent = |outcome: &PatchOutcome| matches!(outcome, PatchOutcome::LeftOut(_, words, _) if words.contains("together cost too much"));
         let first = outcomes.iter().position(is_spent).expect("a policy for which nothing is left");
         assert!((2..policies / 2).contains(&first), "{first} of {policies}");
         assert!(outcomes.iter().skip(first).all(is_spent), "{outcomes:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::RawFault;
+use super::{RawFault, RawRefusal};
 
 /// Something that a resource can do to the proxy's machine beyond what it does with requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -105,7 +105,7 @@ impl Powers {
                 words.join(", "),
                 words.join(",")
             );
-            RawFault { path: found.path.clone(), text: text.into() }
+            RawFault::new(found.path.clone(), text).refusing(RawRefusal::Power)
         };
         refused.into_iter().take(NAMED).map(fault).collect()
     }

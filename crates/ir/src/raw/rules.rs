@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::power::{NAMED, SHOWN};
-use super::{Power, Powers, RawFault, RawResource};
+use super::{Power, Powers, RawFault, RawRefusal, RawResource};
 use crate::address::{self, ALLOW_LINK_LOCAL, ClosedAddresses};
 use crate::socket;
 
@@ -66,8 +66,8 @@ impl RawRules {
         let own: BTreeSet<_> = own.iter().map(|own| (&own.host, own.port)).collect();
         let leads = leads.iter().filter(|found| !own.contains(&(&found.host, found.port)));
         let fault = |found: &Cow<'_, RawAddress>| {
-            let text = self.refuses(found)?;
-            Some(RawFault { path: found.path.clone(), text: text.into() })
+            let (refusal, text) = self.refuses(found)?;
+            Some(RawFault::new(found.path.clone(), text).refusing(refusal))
         };
         faults.extend(leads.filter_map(fault).take(NAMED));
         let sockets = sockets
@@ -107,25 +107,27 @@ impl RawRules {
         let text = format!(
             "it uses the socket {shown:?}, which {words}: the resource is refused; write the absolute path of a socket elsewhere"
         );
-        Some(RawFault { path: path.clone(), text: text.into() })
+        Some(RawFault::new(path.clone(), text).refusing(RawRefusal::Socket))
     }
 
-    fn refuses(&self, RawAddress { host, port, .. }: &RawAddress) -> Option<String> {
+    fn refuses(&self, RawAddress { host, port, .. }: &RawAddress) -> Option<(RawRefusal, String)> {
         let shown: String = host.chars().take(SHOWN).collect();
         let literal = address::literal(host);
         let words = self.closed.refuses_name(host).or_else(|| literal.iter().find_map(|ip| self.closed.refuses(*ip)));
         if let Some(words) = words {
-            return Some(format!("it leads to {shown}, which {words}: the resource is refused; {ALLOW_LINK_LOCAL}"));
+            let text = format!("it leads to {shown}, which {words}: the resource is refused; {ALLOW_LINK_LOCAL}");
+            return Some((RawRefusal::LinkLocal, text));
         }
         if self.powers.has(Power::Admin) || !self.is_own(host, &literal, *port) {
             return None;
         }
         let word = Power::Admin.word();
         let place = if host.is_empty() { format!("port {port}") } else { format!("{shown} port {port}") };
-        Some(format!(
+        let text = format!(
             "it leads to {place}, where Chancery listens, which is not allowed: the resource is refused; the operator allows it with \
              {word} in extensionApis.rawResources of the static configuration, or --raw-resources {word}"
-        ))
+        );
+        Some((RawRefusal::OwnAddress, text))
     }
 
     fn is_own(&self, host: &str, literal: &[IpAddr], port: u16) -> bool {

@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
+use api::RefusalKind;
 use nix::libc;
 use nix::sys::statfs::{self, FsType, fstatfs};
 use rustix::fs::{Mode, OFlags, openat};
@@ -69,6 +70,23 @@ pub(crate) enum Denied {
     /// There are more links or names on the way to it than are followed.
     Long,
 }
+
+impl Denied {
+    /// Returns the reason for metrics; none where nothing is refused.
+    pub(crate) fn refusal(&self) -> Option<RefusalKind> {
+        match self {
+            Self::Io(error) => error.get_ref().filter(|error| error.is::<TooLarge>()).map(|_| RefusalKind::LargeFile),
+            Self::Outside => Some(RefusalKind::Link),
+            Self::Special | Self::Kind(_) => Some(RefusalKind::SpecialFile),
+            Self::Long => None,
+        }
+    }
+}
+
+/// A file that is larger than what is read.
+#[derive(Debug, thiserror::Error)]
+#[error("larger than {0} MiB; split it into several files")]
+pub(crate) struct TooLarge(pub(crate) u64);
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ use api::Problem;
 use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::file::access::{Access, Denied};
+use crate::file::access::{Access, Denied, TooLarge};
 use crate::file::catalog::Catalog;
 use crate::file::document::{self, Known, Parsed};
 use crate::file::report;
@@ -174,13 +174,9 @@ pub(crate) fn read_one<K: Known>(
         Ok(Err(is_proven)) => return Outcome::Costly { is_proven },
         Err(Denied::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Outcome::Gone,
         Err(Denied::Io(error)) => {
-            let problem = report::whole(file, format_args!("cannot be read: {error}"));
-            let is_ours = error.kind() == io::ErrorKind::Other;
-            return if is_ours {
-                Outcome::Trouble(problem)
-            } else {
-                Outcome::Unreadable { problem, wants: wants(&error) }
-            };
+            let (is_ours, wants) = (error.kind() == io::ErrorKind::Other, wants(&error));
+            let problem = report::denied(file, &Denied::Io(error));
+            return if is_ours { Outcome::Trouble(problem) } else { Outcome::Unreadable { problem, wants } };
         }
         Err(denied) => return Outcome::Trouble(report::denied(file, &denied)),
     };
@@ -211,7 +207,7 @@ pub(crate) fn bounded(file: &mut File, expected: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(expected.min(MAX_FILE)).unwrap_or(0) + 1);
     file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("larger than {} MiB; split it into several files", MAX_FILE >> 20)));
+        return Err(io::Error::other(TooLarge(MAX_FILE >> 20)));
     }
     Ok(bytes)
 }

@@ -23,6 +23,7 @@ pub(crate) fn at(file: &Arc<str>, line: u32, column: u32, text: impl fmt::Displa
         snippet: None,
         refers_to: None,
         earlier: false,
+        refusal: None,
     }
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn whole(file: &Arc<str>, text: impl fmt::Display) -> Problem {
 /// warning, as what it leads to may well be meant for another program.
 pub(crate) fn denied(file: &Arc<str>, denied: &Denied) -> Problem {
     let severity = if matches!(denied, Denied::Outside) { Severity::Warning } else { Severity::Error };
-    Problem { severity, ..whole(file, denied) }
+    Problem { severity, ..whole(file, denied) }.refusing(denied.refusal())
 }
 
 /// A version of a file that waits for a costly file.
@@ -94,4 +95,27 @@ pub(crate) fn bounded(mut problems: Vec<Problem>, left_out: usize, file: &Arc<st
         problems.push(whole(file, format_args!("{left_out} more problems in this file are not listed")));
     }
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use api::RefusalKind;
+
+    use super::*;
+    use crate::file::access::TooLarge;
+
+    #[test]
+    fn denied_files_have_their_reason() {
+        for (refused, expected) in [
+            (Denied::Outside, Some(RefusalKind::Link)),
+            (Denied::Special, Some(RefusalKind::SpecialFile)),
+            (Denied::Kind("a socket"), Some(RefusalKind::SpecialFile)),
+            (Denied::Io(io::Error::other(TooLarge(50))), Some(RefusalKind::LargeFile)),
+            (Denied::Io(io::Error::from(io::ErrorKind::PermissionDenied)), None),
+        ] {
+            assert_eq!(denied(&"a.yaml".into(), &refused).refusal, expected, "{refused}");
+        }
+    }
 }

@@ -103,5 +103,6 @@ fn about(object: Option<api::ObjectKey>, severity: Severity, text: String) -> Pr
         snippet: None,
         refers_to: None,
         earlier: false,
+        refusal: None,
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::reference::LocalObjectRef;
-use api::{FieldPath, ObjectKey, Problem, Severity};
+use api::{FieldPath, ObjectKey, Problem, RefusalKind, Severity};
 use ir::address::ALLOW_LINK_LOCAL;
 use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
 use ir::{Address, Endpoint, EndpointSource};
 use store::SocketTarget;
 
-use super::own::OwnPlaces;
+use super::own::{OwnPlaces, Refused};
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::key::BackendKey;
 use crate::reference::{Grants, Permit, RefFault, RefReason, Reference, permit};
@@ -41,13 +41,27 @@ pub(crate) struct Allowed<'a> {
     pub(crate) own: &'a OwnPlaces,
 }
 
+/// The reason why a backend cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unusable {
+    pub(super) fault: RefFault,
+    /// None: it is only written wrong.
+    pub(super) reason: Option<RefusalKind>,
+}
+
+impl From<RefFault> for Unusable {
+    fn from(fault: RefFault) -> Self {
+        Self { fault, reason: None }
+    }
+}
+
 /// A `Backend` as something to send to.
 pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &Backend, allowed: Allowed<'_>) -> Reading {
     let object = &key.object;
     match view(lookup, key, backend, allowed) {
         Ok(view) => Reading { problems: warnings(object, backend).into(), ..Reading::good(view) },
-        Err(fault) => {
-            let problem = Problem::of(object, "spec", Severity::Error, &*fault.text);
+        Err(Unusable { fault, reason }) => {
+            let problem = Problem::of(object, "spec", Severity::Error, &*fault.text).refusing(reason);
             Reading { problems: [Arc::new(problem)].into(), ..Reading::bad(fault) }
         }
     }
@@ -58,12 +72,14 @@ fn view(
     key: &BackendKey,
     backend: &Backend,
     allowed: Allowed<'_>,
-) -> Result<BackendView, RefFault> {
-    let fault = |text: String| RefFault { reason: RefReason::NotFound, text: text.into() };
+) -> Result<BackendView, Unusable> {
+    let because =
+        |reason, text: String| Unusable { fault: RefFault { reason: RefReason::NotFound, text: text.into() }, reason };
+    let fault = |text: String| because(None, text);
     let object = &key.object;
     if !allowed.backends {
         let text = format!("{object} cannot be used, set extensionApis.enableBackend in the configuration").into();
-        return Err(RefFault { reason: RefReason::NotPermitted, text });
+        return Err(RefFault { reason: RefReason::NotPermitted, text }.into());
     }
     if let Some(found) = &backend.spec.fault {
         return Err(fault(format!("{object}: {found}")));
@@ -71,7 +87,8 @@ fn view(
     if let Some(field) = backend.spec.guards.first().filter(|_| !allowed.unguarded) {
         let hint =
             "nothing is sent there; take the field away, or allow it to have no effect (--unsupported-policies=allow)";
-        return Err(fault(format!("{object}: {field} guards and is not supported by this version: {hint}")));
+        let text = format!("{object}: {field} guards and is not supported by this version: {hint}");
+        return Err(because(Some(RefusalKind::Policy), text));
     }
     if backend.spec.backend_type != BackendType::Endpoints {
         return Err(fault(format!("type {} of {object} is not supported", backend.spec.backend_type)));
@@ -86,7 +103,8 @@ fn view(
     }
     let at = |index| format!("spec.endpoints[{}]", backend.meta.written_index("spec.endpoints", index));
     for (index, endpoint) in endpoints.iter().enumerate() {
-        check_endpoint(lookup, endpoint, allowed).map_err(|text| fault(format!("{object}: {}: {text}", at(index))))?;
+        check_endpoint(lookup, endpoint, allowed)
+            .map_err(|Refused { reason, words }| because(reason, format!("{object}: {}: {words}", at(index))))?;
     }
     let (protocol, wants_tls) = speaks(backend);
     let encryption = match backend.spec.tls.as_deref() {
@@ -151,38 +169,41 @@ fn address(endpoint: &BackendEndpoint) -> Option<Address> {
     Some(Address::Ip(ip.address.parse().ok()?, ip.port))
 }
 
-fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<(), String> {
+fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed: Allowed<'_>) -> Result<(), Refused> {
+    let own = |words| Err(Refused::because(RefusalKind::OwnAddress, words));
     match (&endpoint.fqdn, &endpoint.ip, &endpoint.unix) {
         (Some(name), None, None) => check_host(name.hostname.trim_end_matches('.'), name.port, allowed),
         (None, Some(ip), None) => match ip.address.parse::<IpAddr>().map(|address| address.to_canonical()) {
-            _ if ip.port == 0 => Err("port 0 is not a port".into()),
+            _ if ip.port == 0 => Err(Refused::wrong("port 0 is not a port")),
             Ok(address) if address.is_loopback() && !allowed.loopback => {
-                Err(format!("{address} is a loopback address"))
+                own(format!("{address} is a loopback address"))
             }
             Ok(address) if address.is_unspecified() || address.is_multicast() => {
-                Err(format!("{address} cannot be connected to"))
+                Err(Refused::wrong(format!("{address} cannot be connected to")))
             }
             Ok(address) if allowed.own.is_own(address, ip.port) => {
-                Err(format!("Chancery listens at {address} port {}", ip.port))
+                own(format!("Chancery listens at {address} port {}", ip.port))
             }
             Ok(address) => match allowed.own.refuses_address(address) {
-                Some(words) => Err(format!("{address} {words}; {ALLOW_LINK_LOCAL}")),
+                Some(words) => {
+                    Err(Refused::because(RefusalKind::LinkLocal, format!("{address} {words}; {ALLOW_LINK_LOCAL}")))
+                }
                 None => Ok(()),
             },
-            Err(_) => Err(format!("{:?} is not an IP address", ip.address)),
+            Err(_) => Err(Refused::wrong(format!("{:?} is not an IP address", ip.address))),
         },
         (None, None, Some(unix)) => {
             let resolved = lookup.socket(&unix.path);
             let resolved = resolved.as_deref().map_err(|words| &**words);
             let refusal = allowed.own.refuses_socket(&unix.path, allowed.loopback, resolved);
-            refusal.map_or(Ok(()), Err)
+            refusal.map_or(Ok(()), |words| Err(Refused::because(RefusalKind::Socket, words)))
         }
-        _ => Err("exactly one of fqdn, ip and unix is needed".into()),
+        _ => Err(Refused::wrong("exactly one of fqdn, ip and unix is needed")),
     }
 }
 
 /// Checks whether a name and port may be resolved and sent to.
-pub(super) fn check_host(host: &str, port: u16, allowed: Allowed<'_>) -> Result<(), String> {
+pub(super) fn check_host(host: &str, port: u16, allowed: Allowed<'_>) -> Result<(), Refused> {
     allowed.own.refuses_host(host, port, allowed.loopback).map_or(Ok(()), Err)
 }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use api::RefusalKind;
 use ir::ClosedAddresses;
 use ir::address::{ALLOW_LINK_LOCAL, is_localhost};
 use ir::infra::kubernetes::CONFIG_PORT;
@@ -11,6 +12,24 @@ use crate::hostname::Hostname;
 
 #[cfg(test)]
 mod tests;
+
+/// The reason why a backend leads nowhere, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// None: it is only written wrong.
+    pub(crate) reason: Option<RefusalKind>,
+    pub(crate) words: String,
+}
+
+impl Refused {
+    pub(crate) fn because(reason: RefusalKind, words: String) -> Self {
+        Self { reason: Some(reason), words }
+    }
+
+    pub(crate) fn wrong(words: impl Into<String>) -> Self {
+        Self { reason: None, words: words.into() }
+    }
+}
 
 /// The one table of places that belong to Chancery and its proxies. Each port and folder that Chancery serves joins it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,35 +61,38 @@ impl OwnPlaces {
 
     /// Says why a name and port may not be resolved and sent to. In a cluster `loopback` is false: there a proxy's own loopback shows
     /// its configuration.
-    pub(crate) fn refuses_host(&self, host: &str, port: u16, loopback: bool) -> Option<String> {
+    pub(crate) fn refuses_host(&self, host: &str, port: u16, loopback: bool) -> Option<Refused> {
+        let own = |words| Some(Refused::because(RefusalKind::OwnAddress, words));
         let good = Hostname::parse(host).is_some() && !host.starts_with('*') && port > 0;
         if !good {
-            return Some(format!("{host:?} port {port} is not a host to resolve"));
+            return Some(Refused::wrong(format!("{host:?} port {port} is not a host to resolve")));
         }
         // 127.1, 2130706433 and 0x7f.1 are addresses to some resolvers; no name ends so (RFC 1123, 2.1).
         if host.rsplit('.').next().is_some_and(is_number) {
-            return Some(format!("{host:?} ends in a number, so that it is no name; write an address under ip"));
+            let words = format!("{host:?} ends in a number, so that it is no name; write an address under ip");
+            return Some(Refused::wrong(words));
         }
         if self.addresses.is_own_name(host) {
-            return Some(format!("{host:?} is a name of Chancery"));
+            return own(format!("{host:?} is a name of Chancery"));
         }
         if let Some(words) = self.addresses.refuses_name(host) {
-            return Some(format!("{host:?} {words}; {ALLOW_LINK_LOCAL}"));
+            return Some(Refused::because(RefusalKind::LinkLocal, format!("{host:?} {words}; {ALLOW_LINK_LOCAL}")));
         }
         let is_local = is_localhost(host);
         if is_local && !loopback {
-            return Some(format!("{host:?} is a name of the loopback address"));
+            return own(format!("{host:?} is a name of the loopback address"));
         }
         if is_local
             && [[127, 0, 0, 1].into(), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)]
                 .iter()
                 .any(|ip| self.is_own(*ip, port))
         {
-            return Some(format!("Chancery listens at {host:?} port {port}"));
+            return own(format!("Chancery listens at {host:?} port {port}"));
         }
         // Nothing is known of what the name leads to: the way to a proxy's own loopback is shut.
         let is_shown = port == CONFIG_PORT && !loopback;
-        is_shown.then(|| format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration"))
+        let words = || format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration");
+        is_shown.then(words).and_then(own)
     }
 
     /// Returns true if no `Backend` on this machine leads to this path, which has no links.

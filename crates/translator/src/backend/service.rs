@@ -7,7 +7,7 @@ use api::{FieldPath, ObjectKey, Problem, Service, ServiceImport, Severity};
 use ir::EndpointSource;
 use ir::cluster::{DnsEndpoint, Protocol};
 
-use super::own::OwnPlaces;
+use super::own::{OwnPlaces, Refused};
 use super::{BackendView, Encryption, RESOLVED, Reading};
 use crate::hostname::Hostname;
 use crate::key::{BackendKey, Transport};
@@ -64,7 +64,7 @@ fn read_port(backend: &BackendKey, (index, port): (usize, &ServicePort), externa
         if Hostname::parse(host).is_none() || host.starts_with('*') {
             return not_found(format!("externalName {host:?} of {} is not a host name", backend.object));
         }
-        if let Some(words) = own.refuses_host(host, port.port, allowed) {
+        if let Some(Refused { words, .. }) = own.refuses_host(host, port.port, allowed) {
             return not_found(format!("externalName of {}: {words}", backend.object));
         }
         EndpointSource::Dns(vec![DnsEndpoint { host: host.into(), port: port.port, zone: None }])

@@ -10,8 +10,8 @@ use ir::cluster::{DnsEndpoint, Health, Locality, Protocol};
 use ir::route::Session;
 use ir::{Address, Endpoint, EndpointSource};
 
-use super::object::{Allowed, Lookup, check_host, usable};
-use super::own::OwnPlaces;
+use super::object::{Allowed, Lookup, Unusable, check_host, usable};
+use super::own::{OwnPlaces, Refused};
 use super::{BackendView, Encryption, RESOLVED, Reading, SecretPart, SecretUse};
 use crate::backend_tls_policy::{self, Verified};
 use crate::key::BackendKey;
@@ -24,10 +24,11 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &BackendKey, backend: &XBacken
     let object = &key.object;
     match view(lookup, key, backend, allowed) {
         Ok((view, problems)) => Reading { problems, ..Reading::good(view) },
-        Err(fault) => {
+        Err(Unusable { fault, reason }) => {
             // Whoever reads objects has told what is wrong with fields.
             let told = backend.spec.fault.is_some();
-            let problem = (!told).then(|| Arc::new(Problem::of(object, "spec", Severity::Error, &*fault.text)));
+            let problem =
+                (!told).then(|| Arc::new(Problem::of(object, "spec", Severity::Error, &*fault.text).refusing(reason)));
             Reading { problems: problem.into_iter().collect(), ..Reading::bad(fault) }
         }
     }
@@ -41,9 +42,13 @@ fn view(
     key: &BackendKey,
     backend: &XBackend,
     allowed: Allowed<'_>,
-) -> Result<Told<BackendView>, RefFault> {
+) -> Result<Told<BackendView>, Unusable> {
     let object = &key.object;
-    let fault = |text: String| RefFault { reason: RefReason::NotFound, text: format!("{object}: {text}").into() };
+    let because = |reason, text: String| Unusable {
+        fault: RefFault { reason: RefReason::NotFound, text: format!("{object}: {text}").into() },
+        reason,
+    };
+    let fault = |text: String| because(None, text);
     let spec = &backend.spec;
     if let Some(found) = &spec.fault {
         return Err(fault(found.to_string()));
@@ -54,7 +59,7 @@ fn view(
     let endpoints = match (&spec.backend_type, &spec.external_hostname, &spec.endpoint_selector) {
         (XBackendType::ExternalHostname, Some(external), None) => {
             let host = external.hostname.trim_end_matches('.');
-            check_host(host, spec.port.number, allowed).map_err(fault)?;
+            check_host(host, spec.port.number, allowed).map_err(|Refused { reason, words }| because(reason, words))?;
             EndpointSource::Dns(vec![DnsEndpoint { host: host.into(), port: spec.port.number, zone: None }])
         }
         (XBackendType::EndpointSelector, None, Some(_)) => EndpointSource::Discovered(key.endpoint_set()),

@@ -1,9 +1,9 @@
-//! Which fields of `EnvoyProxy.spec.provider.kubernetes` have an effect, and which ServiceAccounts Pods may have, where the operator says so.
+//! The fields of `EnvoyProxy.spec.provider.kubernetes` that have an effect, and the ServiceAccounts that Pods may have, where the operator says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::EnvoyGateway;
+use api::{EnvoyGateway, RefusalKind};
 use ir::infra::kubernetes::Workload;
 use serde_json::Value;
 
@@ -59,7 +59,10 @@ impl ProxyRules {
 type Warning = (String, String);
 
 /// Returns the settings without what is not allowed, and what that is.
-pub(super) fn narrowed(mut settings: ObjectSettings, rules: &ProxyRules) -> (ObjectSettings, Vec<Warning>) {
+pub(super) fn narrowed(
+    mut settings: ObjectSettings,
+    rules: &ProxyRules,
+) -> (ObjectSettings, Vec<(RefusalKind, Warning)>) {
     let mut narrowing = Narrowing { rules, warnings: Vec::new() };
     let kind = if settings.workload.on_every_node { "envoyDaemonSet" } else { "envoyDeployment" };
     narrowing.workload(kind, &mut settings.workload);
@@ -71,7 +74,7 @@ pub(super) fn narrowed(mut settings: ObjectSettings, rules: &ProxyRules) -> (Obj
     narrowing.keep_each("envoyService", &mut service.spec);
     service.external_ips = rules.names(EXTERNAL_IPS);
     if !service.external_ips && service.spec.remove("externalIPs").is_some() {
-        narrowing.refuse(EXTERNAL_IPS, NOT_NAMED);
+        narrowing.refuse(EXTERNAL_IPS, RefusalKind::PodField, NOT_NAMED);
     }
     narrowing.keep("envoyService.patch", &mut service.patch);
     narrowing.keep("envoyHpa", &mut settings.autoscaler);
@@ -79,14 +82,14 @@ pub(super) fn narrowed(mut settings: ObjectSettings, rules: &ProxyRules) -> (Obj
     narrowing.keep("envoyServiceAccount", &mut settings.service_account);
     narrowing.keep("useListenerPortAsContainerPort", &mut settings.own_ports);
     if let Some(name) = settings.service_account.take_if(|name| !rules.permits_account(name)) {
-        narrowing.refuse("envoyServiceAccount.name", &account_text(&name));
+        narrowing.refuse("envoyServiceAccount.name", RefusalKind::ServiceAccount, &account_text(&name));
     }
     (settings, narrowing.warnings)
 }
 
 struct Narrowing<'r> {
     rules: &'r ProxyRules,
-    warnings: Vec<Warning>,
+    warnings: Vec<(RefusalKind, Warning)>,
 }
 
 impl Narrowing<'_> {
@@ -96,7 +99,7 @@ impl Narrowing<'_> {
         let fields = self.rules.fields.as_ref();
         if workload.on_every_node && fields.is_some_and(|all| !all.iter().any(|allowed| is_daemon_set(allowed))) {
             *workload = Workload::default();
-            return self.refuse(kind, NOT_ALLOWED);
+            return self.refuse(kind, RefusalKind::PodField, NOT_ALLOWED);
         }
         self.keep(&below("name"), &mut workload.name);
         self.keep(&below("replicas"), &mut workload.replicas);
@@ -113,7 +116,7 @@ impl Narrowing<'_> {
         let names = |value: &Value| account_of(value).find(|name| !rules.permits_account(name));
         if let Some(name) = workload.patch.as_ref().and_then(|patch| names(&patch.value)) {
             workload.patch = None;
-            self.refuse(&below("patch"), &account_text(&name));
+            self.refuse(&below("patch"), RefusalKind::ServiceAccount, &account_text(&name));
         }
         let found: Vec<_> = workload
             .pod
@@ -125,14 +128,14 @@ impl Narrowing<'_> {
             .collect();
         for (field, name) in found {
             workload.pod.remove(&field);
-            self.refuse(&below(&format!("pod.{field}")), &account_text(&name));
+            self.refuse(&below(&format!("pod.{field}")), RefusalKind::ServiceAccount, &account_text(&name));
         }
     }
 
     fn keep<T: Default + PartialEq>(&mut self, path: &str, value: &mut T) {
         if *value != T::default() && !self.rules.permits(path) {
             *value = T::default();
-            self.refuse(path, NOT_ALLOWED);
+            self.refuse(path, RefusalKind::PodField, NOT_ALLOWED);
         }
     }
 
@@ -141,16 +144,16 @@ impl Narrowing<'_> {
             fields.keys().filter(|field| !self.rules.permits(&format!("{path}.{field}"))).cloned().collect();
         for field in refused {
             fields.remove(&field);
-            self.refuse(&format!("{path}.{field}"), NOT_ALLOWED);
+            self.refuse(&format!("{path}.{field}"), RefusalKind::PodField, NOT_ALLOWED);
         }
     }
 
-    fn refuse(&mut self, path: &str, text: &str) {
-        self.warnings.push((format!("spec.provider.kubernetes.{path}"), text.to_owned()));
+    fn refuse(&mut self, path: &str, refusal: RefusalKind, text: &str) {
+        self.warnings.push((refusal, (format!("spec.provider.kubernetes.{path}"), text.to_owned())));
     }
 }
 
-/// Addresses of a Service whose traffic comes to it from the whole cluster, whoever has them (CVE-2020-8554).
+/// Addresses of a Service whose traffic comes to it from the whole cluster, whatever owns them (CVE-2020-8554).
 const EXTERNAL_IPS: &str = "envoyService.externalIPs";
 
 const NOT_NAMED: &str = "no effect: it would take the traffic of these addresses in the whole cluster; the operator allows it where provider.kubernetes.deploy.allowedFields of the static configuration names envoyService.externalIPs itself";

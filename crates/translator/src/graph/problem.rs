@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::endpoint_slice::{IMPORT_NAME_LABEL, SERVICE_NAME_LABEL};
 use api::envoy_gateway::{InfrastructureProviderType, ProviderConfig, ProviderType, ResourceProviderType};
 use api::status::ConditionStatus;
-use api::{EnvoyGateway, FieldPath, Kind, ListenerSet, ObjectKey, Problem, Severity};
+use api::{EnvoyGateway, FieldPath, Kind, ListenerSet, ObjectKey, Problem, RefusalKind, Severity};
 use engine::{Cx, Graph, Index, Table};
 use ir::EndpointSetName;
 use ir::raw::{Power, RawFault};
@@ -27,7 +27,7 @@ use crate::gateway::{GatewayPlan, NamedSettings};
 use crate::key::{AttachmentKey, BackendKey, ProblemKey, Transport};
 use crate::listener::{ListenerPlan, Refusal};
 use crate::listener_set::{self, SetPlan};
-use crate::raw::{Lost, RawOutcome};
+use crate::raw::{Lost, RawOutcome, refusal};
 use crate::reference::grant;
 use crate::secret::{NO_BUNDLE, NO_PAIR, Parsed};
 use crate::status;
@@ -100,7 +100,10 @@ pub(super) fn problems(
         of_objects,
         of_x_backends,
         g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
-            let found = view.warnings.iter().map(|(path, text)| warning(key, path, text));
+            let found = view.warnings.iter().map(|(path, text)| {
+                let problem = Problem::of(key, FieldPath::from(&**path), Severity::Warning, &**text);
+                Arc::new(problem.refusing(view.refused.get(path).copied()))
+            });
             numbered(key, 0, found)
         }),
         g.derive("settings_problem", base.inputs.settings, move |_, (), settings| {
@@ -176,7 +179,7 @@ fn listener_sets(
 fn raw_problems(key: &ObjectKey, outcome: &RawOutcome) -> Vec<Arc<Problem>> {
     let of = |severity, fault: &RawFault| {
         let path = if fault.path.is_empty() { "spec.config".to_owned() } else { format!("spec.config.{}", fault.path) };
-        Arc::new(Problem::of(key, FieldPath::from(&*path), severity, &*fault.text))
+        Arc::new(Problem::of(key, FieldPath::from(&*path), severity, &*fault.text).refusing(fault.refusal.map(refusal)))
     };
     let earlier = outcome.read.is_earlier;
     let error = |fault: &RawFault| Arc::new(Problem { earlier, ..Arc::unwrap_or_clone(of(Severity::Error, fault)) });
@@ -300,7 +303,7 @@ fn patch_problems(key: &ObjectKey, outcome: &PatchOutcome) -> Vec<(ProblemKey, A
     });
     let faults = envoy_patch_policy::faults(outcome).into_iter();
     let faults = faults.filter(|_| outcome.standing == PatchStanding::Accepted);
-    let faults = faults.map(|fault| error(&fault.path, &fault.text));
+    let faults = faults.map(|fault| error(&fault.path, &fault.text).refusing(fault.refusal));
     let missing = envoy_patch_policy::missing(outcome).map(|(id, cluster)| {
         let named = format!("{} {}", id.kind(), id.name);
         let text = format!("{named} names cluster {cluster}, which these proxies do not get");
@@ -486,7 +489,8 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
         }
         Lack::Ready => ("", format!("no endpoint of port {port} is ready, so requests to that port are {lost}")),
     };
-    Arc::new(Problem::of(service, path, severity, text))
+    let refusal = matches!(lack, Lack::Own).then_some(RefusalKind::OwnAddress);
+    Arc::new(Problem::of(service, path, severity, text).refusing(refusal))
 }
 
 /// By which slices say whose they are.

@@ -22,7 +22,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         let items = config[field].as_array().into_iter().flatten();
         items.map(|text| Arc::from(text.as_str().unwrap_or_default())).collect()
     };
-    let fault = || vec![RawFault { path: "odd".into(), text: "nobody knows it".into() }];
+    let fault = || vec![RawFault::new("odd", "nobody knows it")];
     let odd = config.get("odd").is_some();
     if odd && strict {
         return RawReading { errors: fault(), ..RawReading::default() };
@@ -388,7 +388,7 @@ fn what_is_secret_may_not_stand_in_an_object_and_a_broken_pair_goes_nowhere() {
 /// What tells what it has found.
 fn quoting(_: &'static str, config: &Value, _: bool) -> RawReading {
     let text = format!("expected an object, found {}", config["genericSecret"]["secret"]);
-    let fault = RawFault { path: "genericSecret.secret".into(), text: text.into() };
+    let fault = RawFault::new("genericSecret.secret", text);
     RawReading { errors: vec![fault], ..RawReading::default() }
 }
 

@@ -65,5 +65,6 @@ fn problem((object, words): &(ObjectKey, Arc<str>)) -> Problem {
         snippet: None,
         refers_to: None,
         earlier: false,
+        refusal: None,
     }
 }

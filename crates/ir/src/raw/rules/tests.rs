@@ -72,6 +72,22 @@ fn loopback_of_a_proxy_elsewhere_is_its_own() {
 }
 
 #[test]
+fn each_fault_has_its_rule() {
+    let rules = rules(true);
+    let uses = vec![super::super::PowerUse { power: Power::Lua, what: "runs x".into(), path: "p".into() }];
+    let sockets = vec![RawSocket { socket: "x.sock".into(), path: "p".into() }];
+    for (resource, expected) in [
+        (resource("10.0.0.7", 18_000), RawRefusal::OwnAddress),
+        (resource("169.254.169.254", 80), RawRefusal::LinkLocal),
+        (RawResource { uses, ..resource("10.0.0.8", 80) }, RawRefusal::Power),
+        (RawResource { sockets, ..resource("10.0.0.8", 80) }, RawRefusal::Socket),
+    ] {
+        let found: Vec<_> = rules.refuse(&resource, || None).into_iter().map(|fault| fault.refusal).collect();
+        assert_eq!(found, [Some(expected)]);
+    }
+}
+
+#[test]
 fn port_of_health_checks_counts_with_each_endpoint() {
     let rules = rules(false);
     let leads = |host: &str, port: u16, path: &str| RawAddress { host: host.into(), port, path: path.into() };

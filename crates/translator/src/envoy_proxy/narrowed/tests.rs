@@ -9,8 +9,8 @@ fn left(provider: Value, fields: Option<&[&str]>, accounts: Option<&[&str]>) -> 
     let boxed = |all: &[&str]| all.iter().map(|one| Box::from(*one)).collect::<Box<[Box<str>]>>();
     let rules = ProxyRules { fields: fields.map(boxed), accounts: accounts.map(boxed), ..ProxyRules::default() };
     let provider: api::envoy_proxy::kubernetes::KubernetesProvider = serde_json::from_value(provider).unwrap();
-    let (settings, warnings) = narrowed(kubernetes::read(&provider), &rules);
-    let paths = warnings.into_iter().map(|(path, _)| path.replace("spec.provider.kubernetes.", ""));
+    let (settings, refused) = narrowed(kubernetes::read(&provider), &rules);
+    let paths = refused.into_iter().map(|(_, (path, _))| path.replace("spec.provider.kubernetes.", ""));
     (settings, paths.collect())
 }
 

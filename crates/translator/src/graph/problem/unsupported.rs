@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey, Problem, Severity};
+use api::{Kind, ObjectKey, Problem, RefusalKind, Severity};
 use engine::{Graph, Table};
 
 use super::{numbered, target_problems, warning};
@@ -55,7 +55,8 @@ fn found(key: &ObjectKey, policy: &Attached, reached: &[Reached], is_open: bool)
             "what the policy is for answers 500; take the policy away, or allow such policies (--unsupported-policies=allow)"
         }
     };
-    let problem = |path: &str, text: String| Arc::new(Problem::of(key, path, severity, text));
+    let refusal = (!is_open && !policy.is_adrift()).then_some(RefusalKind::Policy);
+    let problem = |path: &str, text: String| Arc::new(Problem::of(key, path, severity, text).refusing(refusal));
     let mut all = Vec::new();
     if let Some(lack) = &policy.lack {
         let guards = lack.guards.iter();
