@@ -1,10 +1,14 @@
 //! The binary under test and the pinned Envoy.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 
 use anyhow::Context as _;
+
+use crate::wait;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
@@ -35,10 +39,9 @@ pub fn envoy() -> anyhow::Result<PathBuf> {
 /// Runs the binary with these arguments and text on standard input, and waits for its end.
 ///
 /// # Errors
-/// If it cannot be started or fed.
+/// If it cannot be started or fed, or does not end in time.
 pub fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, input: &str) -> anyhow::Result<Output> {
     use std::io::Write as _;
-    use std::process::Stdio;
     let mut child = Command::new(chancery()?)
         .args(args)
         .env_remove("CHANCERY_STATE_DIR")
@@ -50,5 +53,36 @@ pub fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, input: &str) -> a
     // The verb may end without reading everything, for example on wrong usage.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
-    Ok(child.wait_with_output()?)
+    until_end(child)
+}
+
+/// Runs a program without any input, and waits for its end.
+///
+/// # Errors
+/// If it cannot be started, or does not end in time.
+pub fn run_to_end(program: &mut Command) -> anyhow::Result<Output> {
+    until_end(program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+}
+
+/// Waits for the end of a process whose output is piped. One that goes on is ended, so that a test of it fails.
+fn until_end(mut child: Child) -> anyhow::Result<Output> {
+    fn reader(pipe: impl Read + Send + 'static) -> thread::JoinHandle<std::io::Result<Vec<u8>>> {
+        thread::spawn(move || {
+            let (mut pipe, mut bytes) = (pipe, Vec::new());
+            pipe.read_to_end(&mut bytes).map(|_| bytes)
+        })
+    }
+    let stdout = reader(child.stdout.take().context("no standard output")?);
+    let stderr = reader(child.stderr.take().context("no standard error")?);
+    let ended = wait::until("the end of the process", || child.try_wait().transpose());
+    if ended.is_err() {
+        child.kill()?;
+        child.wait()?;
+    }
+    let read = |reader: thread::JoinHandle<std::io::Result<Vec<u8>>>| {
+        anyhow::Ok(reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))??)
+    };
+    let (stdout, stderr) = (read(stdout)?, read(stderr)?);
+    let status = ended.with_context(|| String::from_utf8_lossy(&stderr).into_owned())??;
+    Ok(Output { status, stdout, stderr })
 }

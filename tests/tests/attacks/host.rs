@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
 use tests::binary;
@@ -69,15 +69,9 @@ fn program_named_envoy_in_the_current_folder_is_not_run() {
     }
     let [port] = free_ports().unwrap();
     std::fs::write(current.join("gateway.yaml"), gateway(port)).unwrap();
-    let output = Command::new(&program)
-        .args(["run", "--dir", "gateway.yaml", "--state-dir"])
-        .arg(place.path().join("state"))
-        .current_dir(&current)
-        .env("PATH", ".::current")
-        .env_remove("CHANCERY_ENVOY")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut run = Command::new(&program);
+    run.args(["run", "--dir", "gateway.yaml", "--state-dir"]).arg(place.path().join("state")).current_dir(&current);
+    let output = binary::run_to_end(run.env("PATH", ".::current").env_remove("CHANCERY_ENVOY")).unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(words.contains("no usable Envoy"), "{words}");
     assert!(!marker.exists());
