@@ -20,6 +20,9 @@ mod forms;
 
 const BANK: &str = "bank.example";
 
+/// The words of a problem at what proxies refuse.
+const REFUSED: &str = "the proxies of default/edge refuse its content";
+
 /// A Gateway whose HTTPS port the bank shares with tenants that bring listeners in sets.
 struct World {
     running: Running,
@@ -88,6 +91,20 @@ impl World {
         if wait::until(&format!("{words:?} of {name}"), said).is_err() {
             panic!("{words:?} is not among the conditions of {name}:\n{}", self.conditions(name));
         }
+    }
+
+    /// Waits until it is said of an object that the proxies refuse its content.
+    fn until_problem(&self, object: &str) {
+        let problems = || self.running.status(&["problems"]).unwrap();
+        let said = |problems: String| (problems.contains(REFUSED) && problems.contains(object)).then_some(());
+        if wait::until("the problem", || said(problems())).is_err() {
+            panic!("{}", problems());
+        }
+    }
+
+    /// The status of the bank's answer at a path.
+    fn status(&self, path: &str) -> Option<u16> {
+        Some(get_tls(self.port, BANK, path, &[&self.bank.certificate]).ok()?.0.status)
     }
 
     /// Ends the Envoy: another takes its place.
@@ -214,8 +231,13 @@ fn a_refused_bundle_costs_only_routes_that_need_it() {
     world.running.write("secured.yaml", &documents(all.iter().map(String::as_str))).unwrap();
     world.running.start().unwrap();
     world.until_bank_answers();
+    world.until_problem("in ConfigMap default/ca");
     world.restart_envoy();
     world.until_bank_answers();
+    // A new Envoy would wait for the cluster, and requests for the backend.
+    let clusters = wait::until("the clusters", || clusters(&world)).unwrap();
+    assert!(!clusters.contains("default/secured/80") && !clusters.contains("configmap/default/ca"), "{clusters}");
+    assert_eq!(world.status("/secured"), Some(500));
 }
 
 /// The clusters of the one Envoy of a world, as its admin interface shows them.
@@ -253,25 +275,17 @@ fn a_refused_secret_towards_a_backend_keeps_no_new_envoy_waiting() {
     world.running.start().unwrap();
     world.until_bank_answers();
     let problems = |world: &World| world.running.status(&["problems"]).unwrap();
-    let words = "the proxies of default/edge refuse its content";
-    let said = || {
-        let problems = problems(&world);
-        (problems.contains(words) && problems.contains("in Secret x/bad")).then_some(())
-    };
-    if wait::until("the problem", said).is_err() {
-        panic!("{}", problems(&world));
-    }
-    let status = |path: &str| Some(get_tls(world.port, BANK, path, &[&world.bank.certificate]).ok()?.0.status);
+    world.until_problem("in Secret x/bad");
     for _ in 0..2 {
         world.restart_envoy();
         world.until_bank_answers();
         let clusters = wait::until("the clusters", || clusters(&world)).unwrap();
         assert!(!clusters.contains("Backend/x/evil") && !clusters.contains("secret/x/bad"), "{clusters}");
-        assert_eq!(status("/evil"), Some(500));
-        assert!(problems(&world).contains(words));
+        assert_eq!(world.status("/evil"), Some(500));
+        assert!(problems(&world).contains(REFUSED));
     }
     // The author can put it right: nothing listens there, which is 503.
     evil(&world, &pair.certificate);
-    wait::until("the backend to be asked", || (status("/evil") == Some(503)).then_some(())).unwrap();
-    assert!(!problems(&world).contains(words));
+    wait::until("the backend to be asked", || (world.status("/evil") == Some(503)).then_some(())).unwrap();
+    assert!(!problems(&world).contains(REFUSED));
 }
