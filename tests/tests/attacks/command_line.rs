@@ -119,7 +119,9 @@ fn metrics_name_each_refusal_by_its_reason() {
         ["--health-listen", &format!("127.0.0.1:{health}"), "--backend-sockets", &sockets.path().display().to_string()];
     let mut running = Running::prepare().unwrap().with(&arguments);
     running.write("gateway.yaml", &gateway(port)).unwrap();
-    served("{enableBackend: true}", &mut running, port, &backend);
+    let deploy = "{allowedFields: [envoyServiceAccount], allowedServiceAccounts: [plain]}";
+    let settings = format!("{{enableBackend: true}}\nprovider: {{type: Kubernetes, kubernetes: {{deploy: {deploy}}}}}");
+    served(&settings, &mut running, port, &backend);
     let told = || get(health, "x.example", "/metrics").unwrap().body;
     let count = |reason: &str| {
         let name = format!("chancery_refusals{{reason=\"{reason}\"}} ");
@@ -144,6 +146,8 @@ fn metrics_name_each_refusal_by_its_reason() {
         ("socket", aimed("unix: {path: /run/docker.sock}")),
         ("raw_power", raw.to_owned()),
         ("argument", proxy("{extraArgs: [--config-yaml, '{}']}")),
+        ("service_account", proxy("{provider: {type: Kubernetes, kubernetes: {envoyServiceAccount: {name: admin}}}}")),
+        ("pod_field", proxy("{provider: {type: Kubernetes, kubernetes: {envoyDeployment: {replicas: 2}}}}")),
         ("policy", policy.to_owned()),
     ] {
         assert_eq!(count(reason), 0, "{reason}: {}", told());
@@ -153,7 +157,15 @@ fn metrics_name_each_refusal_by_its_reason() {
         wait::until(reason, || (count(reason) == 0).then_some(()))
             .unwrap_or_else(|error| panic!("{error}: {}", told()));
     }
-    std::os::unix::fs::symlink("/etc/passwd", running.conf().join("evil.yaml")).unwrap();
-    wait::until("link", || (count("link") > 0).then_some(())).unwrap_or_else(|error| panic!("{error}: {}", told()));
+    let link = |to: &str| std::os::unix::fs::symlink(to, running.conf().join("evil.yaml")).unwrap();
+    let large = || std::fs::File::create(running.conf().join("evil.yaml")).unwrap().set_len((256 << 20) + 1).unwrap();
+    let files: [(&str, &dyn Fn()); 3] =
+        [("link", &|| link("/etc/passwd")), ("special_file", &|| link("/dev/zero")), ("large_file", &large)];
+    for (reason, write) in files {
+        assert_eq!(count(reason), 0, "{reason}: {}", told());
+        write();
+        wait::until(reason, || (count(reason) > 0).then_some(())).unwrap_or_else(|error| panic!("{error}: {}", told()));
+        running.remove("evil.yaml").unwrap();
+    }
     assert!(!told().contains("docker"), "no text of an author");
 }
