@@ -290,12 +290,16 @@ fn connections_that_a_policy_guards_are_closed() {
     running.start().unwrap();
     let answer = || get(port, "x.example", "/").map(|answer| answer.status).ok();
     wait::until("an answer", || (answer() == Some(200)).then_some(())).unwrap();
-    running.write("policy.yaml", &guard("kind: TCPRoute, name: one")).unwrap();
     // The port is bound, and nothing passes.
     let closed = || {
         TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(5)).is_ok() && answer().is_none()
     };
-    wait::until("connections to be closed", || closed().then_some(())).unwrap();
-    running.remove("policy.yaml").unwrap();
-    wait::until("an answer", || (answer() == Some(200)).then_some(())).unwrap();
+    for target in
+        ["kind: TCPRoute, name: one", "kind: Gateway, name: edge", "kind: Gateway, name: edge, sectionName: tcp"]
+    {
+        running.write("policy.yaml", &guard(target)).unwrap();
+        wait::until(&format!("connections to be closed by {target}"), || closed().then_some(())).unwrap();
+        running.remove("policy.yaml").unwrap();
+        wait::until("an answer", || (answer() == Some(200)).then_some(())).unwrap();
+    }
 }
