@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 use tests::backend::Backend;
 use tests::objects::{gateway, route, service};
@@ -100,6 +101,18 @@ fn with_links_followed_the_text_of_what_is_no_object_is_not_shown() {
     assert!(all.contains("its text is not shown") && all.contains("nothing below /proc"), "{all}");
 }
 
+/// Ends an attacker's thread when it is dropped, also by a test that fails: else its scope would wait for ever.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Files of a folder that is swapped.
+const SWAPPED: usize = 100;
+
 #[test]
 fn a_file_that_is_swapped_for_a_link_all_the_time_shows_nothing_of_its_target() {
     let (running, port) = running(&[]);
@@ -107,7 +120,21 @@ fn a_file_that_is_swapped_for_a_link_all_the_time_shows_nothing_of_its_target() 
     let stop = AtomicBool::new(false);
     let conf = running.conf();
     let broken = format!("{}x: [\n", namespace("swapped"));
+    // A folder that is exchanged for one of others gives each file of it a moment between a look and a read.
+    let (own, foreign) = (conf.join("folder"), conf.join(".foreign"));
+    fs::create_dir(&own).unwrap();
+    for number in 0..SWAPPED {
+        fs::write(own.join(format!("{number}.yaml")), &broken).unwrap();
+        symlink("objects.yaml", others.path().join(format!("{number}.yaml"))).unwrap();
+    }
+    symlink(others.path(), &foreign).unwrap();
     thread::scope(|scope| {
+        let stopping = Stop(&stop);
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                renameat2(AT_FDCWD, &own, AT_FDCWD, &foreign, RenameFlags::RENAME_EXCHANGE).unwrap();
+            }
+        });
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 for target in ["shadow", "objects.yaml"] {
@@ -118,8 +145,9 @@ fn a_file_that_is_swapped_for_a_link_all_the_time_shows_nothing_of_its_target() 
                 }
             }
         });
-        let rounds = (0..20).map(|_| shown(&running, port) + &offline("validate", &conf, &[])).collect::<Vec<_>>();
-        stop.store(true, Ordering::Relaxed);
+        let validated = || offline("validate", &conf, &[]) + &offline("validate", &conf, &[]);
+        let rounds = (0..20).map(|_| shown(&running, port) + &validated()).collect::<Vec<_>>();
+        drop(stopping);
         for all in rounds {
             assert!(!all.contains(HIDDEN), "{all}");
         }
@@ -172,6 +200,9 @@ fn mounted_config_maps_are_read_without_following_links_elsewhere() {
     assert!(!running.status(&["problems"]).unwrap().contains("--follow-links"));
 }
 
+/// Files that are costly to read: so many that they are not all read when an edit of another author is taken in.
+const COSTLY: usize = 16;
+
 /// The most memory that a process has had, in bytes.
 fn peak(running: &Running) -> usize {
     usize::try_from(running.memory("VmHWM").unwrap()).unwrap()
@@ -193,6 +224,21 @@ fn costly_files_neither_hold_up_others_nor_take_much_memory() {
     running.until_problem("more than 1000 fields of this object are not in the API").unwrap();
     let took = peak(&running) - before;
     assert!(took <= (32 << 20) + 8 * text.len(), "{took} bytes for a file of {}", text.len());
+    // An edit in a folder of another author that was written behind many of these is taken in before they are all read.
+    let write = |folder: &str, name: &str, text: &str| {
+        let folder = running.conf().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(".new"), text).unwrap();
+        fs::rename(folder.join(".new"), folder.join(name)).unwrap();
+    };
+    for number in 0..COSTLY {
+        write("costly", &format!("costly{number}.yaml"), &text);
+    }
+    write("other", "other.yaml", &namespace("LAST"));
+    let problems = || running.status(&["problems"]).ok().filter(|problems| problems.contains("LAST"));
+    let problems = wait::until("the last edit", problems).unwrap();
+    let read = (0..COSTLY).filter(|number| problems.contains(&format!("costly{number}.yaml"))).count();
+    assert!(read < COSTLY, "the edit of another author waited for {read} costly files");
 }
 
 /// Writes a file of a folder below the one that is read.
@@ -242,6 +288,7 @@ fn guarded_route([policies, floods, routes]: [&str; 3]) {
     let flood = config_maps("flood") + "# SecurityPolicy\n";
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = Stop(&stop);
         scope.spawn(|| {
             for number in 0.. {
                 if stop.load(Ordering::Relaxed) {
@@ -261,7 +308,7 @@ fn guarded_route([policies, floods, routes]: [&str; 3]) {
             let status = client::get(port, "x.example", "/admin").ok()?.status;
             (status != 404).then_some(status)
         });
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         // A policy that this version does not build answers 500; 200 would be the backend.
         assert_eq!(guarded.unwrap(), 500);
     });
