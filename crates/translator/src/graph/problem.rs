@@ -99,13 +99,7 @@ pub(super) fn problems(
         of_imports,
         of_objects,
         of_x_backends,
-        g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
-            let found = view.warnings.iter().map(|(path, text)| {
-                let problem = Problem::of(key, FieldPath::from(&**path), Severity::Warning, &**text);
-                Arc::new(problem.refusing(view.refused.get(path).copied()))
-            });
-            numbered(key, 0, found)
-        }),
+        envoy_proxies(g, &base),
         g.derive("settings_problem", base.inputs.settings, move |_, (), settings| {
             settings_problems(settings, base.options.file_mode)
         }),
@@ -123,6 +117,17 @@ pub(super) fn problems(
         g.derive("config_map_problem", config_maps, expiry),
         g.derive("trust_bundle_problem", trust_bundles, expiry),
     ]
+}
+
+/// Fields of an `EnvoyProxy` without an effect.
+fn envoy_proxies(g: &mut Graph, base: &Base) -> Table<ProblemKey, Arc<Problem>> {
+    g.derive("envoy_proxy_problem", base.proxies, |_, key, view| {
+        let found = view.warnings.iter().map(|(path, text)| {
+            let problem = Problem::of(key, FieldPath::from(&**path), Severity::Warning, &**text);
+            Arc::new(problem.refusing(view.refused.get(path).copied()))
+        });
+        numbered(key, 0, found)
+    })
 }
 
 /// The problem of a certificate, key or bundle that cannot be used now.

@@ -63,15 +63,7 @@ pub(super) fn routes(
     let Base { inputs, grants, refused_secrets, namespaces, own, .. } = *base;
     let tables = RouteTables { inputs, grants, namespaces, gateways, backends, policies };
     let outcomes = outcomes(g, tables, base.options.route_budget);
-    let refusals = g.index("refusal_by_route", inputs.route_refusals, |fact: &FactKey, _| {
-        let route = fact.name.split_once('~').map(|(route, _)| route);
-        let namespace = route.and_then(|route| route.rsplit('/').nth(1));
-        [route, namespace]
-            .into_iter()
-            .flatten()
-            .map(|group| FactKey::new(fact.fleet.clone(), group))
-            .collect::<Vec<_>>()
-    });
+    let refusals = refusals(g, inputs.route_refusals);
     let refused_clusters = refused_clusters(g, inputs);
     let effective = g.derive("route_form", outcomes, move |cx, key, outcome| {
         let mut rows = Vec::with_capacity(outcome.attached.len());
@@ -87,12 +79,7 @@ pub(super) fn routes(
     let refused = g.index("refused_form", effective, |_: &AttachmentKey, effective: &Effective| {
         effective.refusal.is_some().then_some(())
     });
-    let attached = g.tally("route_by_listener", effective, |key: &AttachmentKey, effective: &Effective| {
-        let counted = effective.desired.listeners.iter().filter(|listener| listener.counted);
-        counted
-            .map(|listener| ListenerKey { fleet: key.fleet.clone(), listener: listener.listener.clone() })
-            .collect::<Vec<_>>()
-    });
+    let attached = attached(g, effective);
     // What policies close is closed in the form that is served, whatever that waits for.
     let entries = g.derive("route_entry", effective, move |cx, key, effective| {
         let closing = closings.of(cx, &key.route);
@@ -132,6 +119,25 @@ pub(super) fn routes(
         shadowed,
         overlaps,
     }
+}
+
+/// Refusals by proxies, by the route that they are about, and by its namespace.
+fn refusals(g: &mut Graph, refusals: Table<FactKey, Arc<str>>) -> Index<FactKey, FactKey, Arc<str>> {
+    g.index("refusal_by_route", refusals, |fact: &FactKey, _| {
+        let route = fact.name.split_once('~').map(|(route, _)| route);
+        let namespace = route.and_then(|route| route.rsplit('/').nth(1));
+        let groups = [route, namespace].into_iter().flatten();
+        groups.map(|group| FactKey::new(fact.fleet.clone(), group)).collect::<Vec<_>>()
+    })
+}
+
+/// The number of routes that are attached to each listener.
+fn attached(g: &mut Graph, effective: Table<AttachmentKey, Effective>) -> Table<ListenerKey, usize> {
+    g.tally("route_by_listener", effective, |key: &AttachmentKey, effective: &Effective| {
+        let counted = effective.desired.listeners.iter().filter(|listener| listener.counted);
+        let key = |listener: Arc<str>| ListenerKey { fleet: key.fleet.clone(), listener };
+        counted.map(|listener| key(listener.listener.clone())).collect::<Vec<_>>()
+    })
 }
 
 /// Routes, of which those that are beyond the budget are attached nowhere.

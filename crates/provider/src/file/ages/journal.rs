@@ -193,7 +193,7 @@ impl Journal {
 
 fn warning(text: String) -> Problem {
     let (object, path, severity, text) = (None, FieldPath::default(), Severity::Warning, text.into());
-    Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false }
+    Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false, refusal: None }
 }
 
 /// What a file holds.
