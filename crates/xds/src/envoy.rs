@@ -19,7 +19,7 @@
 //! - **R3** Clusters with DNS, active health checks or secrets may warm late or never, and the endpoints prove nothing of them. → They go
 //!   by themselves, after all others are ready; what names them waits for them, and nothing else does. Envoy asks for its first listeners when
 //!   all clusters are ready that it has by then, however long one resolves a name: on a first start they go out behind that request, and the
-//!   listeners wait half a second for them. Routes to one that is later answer 503 (R10).
+//!   listeners wait 1.5 s for them. Routes to one that is later answer 503 (R10).
 //! - **R10** Routes do not wait for clusters: until the cluster that one names is warm, it answers 503. → A route configuration goes out
 //!   when the clusters that it names are warm on this client; one that does not get warm holds it back for some seconds.
 //! - **R16** A cluster that changes gets new connections to all its endpoints. → Its bytes change only when they have to; that is for

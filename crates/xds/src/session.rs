@@ -37,7 +37,7 @@
 //! | `beats` | when it needs a heartbeat | a response with a time to live | the heartbeat, the next response |
 //! | `waits` | what it waits for, and until when | `passage` | a response, `judge`: nothing to do |
 //! | `refused` | the item that this client refused alone | `refuse`, a listener taken back | a later item is sent, or there is none |
-//! | `graced` | the first listeners wait for it (R3) | a response, on a first start | half a second |
+//! | `graced` | the first listeners wait for it (R3) | a response, on a first start | 1.5 s |
 //! | `cold` | no route may name it yet (R10) | `note_cold`: it is wanted | witnesses, a CDS ACK, not wanted any more |
 //! | `uncured` | may be a ghost (R11a) | a CDS refusal, doubts | an ACK with its name in it; the stream's end: a doubt |
 //! | `haunted` | how often it was taken back unanswered; a third time is a refusal | `lay_ghosts` | an ACK, another version, it is gone |

@@ -18,10 +18,10 @@ pub const STALLED: Duration = Duration::from_secs(2);
 /// The same on a first start: Envoy needs 17 s for 50,000 clusters.
 const STALLED_AT_START: Duration = Duration::from_secs(30);
 
-/// How long the first listeners of a client wait for clusters apart: what resolves names answers in some milliseconds, or some hundred where it
-/// asks others. Routes to what is later than that answer 503 until it is ready; all others are served. It is added to each start of a proxy
-/// by whoever has one such cluster there.
-const GRACE: Duration = Duration::from_millis(500);
+/// Longest time that the first listeners of a client wait for clusters apart: what resolves names answers in some milliseconds, in some hundred where it
+/// asks others, and behind a second where a packet was lost. Routes to what is later than that answer 503 until it is ready; all others are served.
+/// One such cluster adds this much to each start of a proxy.
+pub(super) const GRACE: Duration = Duration::from_millis(1_500);
 
 /// How long clusters apart wait on a first start for Envoy to ask for listeners, which it does as soon as all clusters before them are ready.
 /// An Envoy whose listeners stand in its bootstrap never asks.

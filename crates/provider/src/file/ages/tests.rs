@@ -1,3 +1,5 @@
+//! Ages over changes, restarts and damage of their file.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
