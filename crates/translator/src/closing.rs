@@ -15,7 +15,7 @@ use crate::backend_traffic_policy::{PolicyTarget, Target};
 use crate::listener::Namespaces;
 use crate::reference::unfit;
 
-pub(crate) use self::pattern::{Anchor, Pattern, PatternPolicies, Selecting};
+pub(crate) use self::pattern::{Anchor, Pattern, PatternPolicies, Reach, Selecting};
 
 mod pattern;
 

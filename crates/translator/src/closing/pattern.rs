@@ -32,8 +32,18 @@ pub(crate) struct Pattern {
 pub(crate) struct Anchor {
     /// That of the policy.
     pub(crate) namespace: Arc<str>,
+    reach: Reach,
     kind: Kind,
     property: Property,
+}
+
+/// The place of objects that look for a selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Reach {
+    /// In the namespace of the policies.
+    Own,
+    /// In other namespaces, where a grant is for one kind of policies.
+    Others(Kind),
 }
 
 /// A property that the object has to have.
@@ -58,7 +68,7 @@ impl Pattern {
     pub(super) fn of_name(policy: &ObjectKey, kind: Kind, name: Option<&Arc<str>>) -> Self {
         let property = name.map_or(Property::Any, |name| Property::Name(name.clone()));
         Self {
-            anchor: Anchor { namespace: policy.namespace().into(), kind, property },
+            anchor: Anchor { namespace: policy.namespace().into(), reach: Reach::Own, kind, property },
             policies: policy.kind(),
             name: name.cloned(),
             labels: LabelSelector::default(),
@@ -68,8 +78,16 @@ impl Pattern {
 
     /// The objects of a kind with some labels.
     pub(super) fn of_labels(policy: &ObjectKey, kind: Kind, labels: LabelSelector, namespaces: Namespaces) -> Self {
-        let anchor = Anchor { namespace: policy.namespace().into(), kind, property: Property::of(&labels) };
+        let namespace = policy.namespace().into();
+        let anchor = Anchor { namespace, reach: Reach::Own, kind, property: Property::of(&labels) };
         Self { anchor, policies: policy.kind(), name: None, labels, namespaces }
+    }
+
+    /// Returns the keys by which objects find it: those of its own namespace, and of others if it selects there.
+    pub(crate) fn anchors(&self) -> impl Iterator<Item = Anchor> {
+        let outward = self.policies.filter(|_| self.namespaces != Namespaces::Same);
+        let reaches = std::iter::once(Reach::Own).chain(outward.map(Reach::Others));
+        reaches.map(|reach| Anchor { reach, ..self.anchor.clone() })
     }
 
     /// Returns true if an object of this name and these labels is selected, as far as its namespace allows.
@@ -96,7 +114,7 @@ impl Property {
 impl Anchor {
     /// Returns the keys by which policies of a namespace find an object of this name with these labels.
     pub(crate) fn of<'a>(
-        namespace: &'a Arc<str>,
+        (namespace, reach): (&'a Arc<str>, Reach),
         object: &'a ObjectKey,
         labels: &'a Labels,
     ) -> impl Iterator<Item = Self> + use<'a> {
@@ -106,7 +124,7 @@ impl Anchor {
         });
         let all = [Property::Any, Property::Name(object.name().into())].into_iter().chain(labels);
         let kind = object.kind();
-        all.filter_map(move |property| Some(Self { namespace: namespace.clone(), kind: kind?, property }))
+        all.filter_map(move |property| Some(Self { namespace: namespace.clone(), reach, kind: kind?, property }))
     }
 }
 

@@ -10,7 +10,9 @@ use engine::{Cx, Graph, Index, Table};
 use super::status::Sources;
 use super::{Base, Settings};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
-use crate::closing::{self, Anchor, Attached, Closers, Closing, ClosingClaim, Pattern, PatternPolicies, Selecting};
+use crate::closing::{
+    self, Anchor, Attached, Closers, Closing, ClosingClaim, Pattern, PatternPolicies, Reach, Selecting,
+};
 use crate::gateway::{self, GatewayPlan};
 use crate::listener::Namespaces;
 use crate::lookup::{GrantIndex, HasGrants, Reader, selects_namespace};
@@ -95,7 +97,7 @@ fn patterns(
     let patterns = g.group("closing_pattern", selectors, |_, _, members| {
         Arc::new(PatternPolicies::of(members.iter().map(|((policy, _), selecting)| (policy, &selecting.words))))
     });
-    g.index("closing_pattern_by_anchor", patterns, |pattern: &Arc<Pattern>, _| [pattern.anchor.clone()])
+    g.index("closing_pattern_by_anchor", patterns, |pattern: &Arc<Pattern>, _| pattern.anchors().collect::<Vec<_>>())
 }
 
 /// Namespaces of policies that select in others where a grant there names them. Others cost nothing there, however many policies they have.
@@ -139,32 +141,39 @@ impl Claims {
                 found.named(claim, words);
             }
         }
-        let others = others.into_iter().flat_map(|others| others.iter());
-        for namespace in is_own.then_some(&own).into_iter().chain(others) {
-            if !self.select(cx, namespace, (object, labels), &mut found) {
-                break;
+        let mut is_done = is_own && !self.select(cx, (&own, Reach::Own), (object, labels), &mut found);
+        for namespace in others.into_iter().flat_map(|others| others.iter()) {
+            for kind in Kind::ALL.iter().copied().filter(|kind| kind.is_attached()) {
+                is_done = is_done
+                    || self.is_granted(cx, &ObjectKey::of(kind, namespace, ""), object)
+                        && !self.select(cx, (namespace, Reach::Others(kind)), (object, labels), &mut found);
             }
         }
         Some(found)
+    }
+
+    /// Returns true if a grant lets policies like this one, of another namespace, close an object. What it does not name costs the object no step.
+    fn is_granted(self, cx: &mut Cx<'_>, policy: &ObjectKey, object: &ObjectKey) -> bool {
+        permit(&mut Reader { cx, tables: self }, policy, Reference::to(object)).is_ok()
     }
 
     /// Adds the policies of a namespace that select an object. False: no more need to be found.
     fn select(
         self,
         cx: &mut Cx<'_>,
-        namespace: &Arc<str>,
+        (namespace, reach): (&Arc<str>, Reach),
         (object, labels): (&ObjectKey, &Labels),
         found: &mut Closers,
     ) -> bool {
         if !found.step(namespace) {
             return false;
         }
-        for anchor in Anchor::of(namespace, object, labels) {
+        for anchor in Anchor::of((namespace, reach), object, labels) {
             for (pattern, policies) in cx.members(self.patterns, &anchor).iter() {
                 if !found.step(namespace) {
                     return false;
                 }
-                let is_for = pattern.selects(object.name(), labels) && self.may_select(cx, policies, pattern, object);
+                let is_for = pattern.selects(object.name(), labels) && self.is_for(cx, policies, pattern, object);
                 if is_for && !found.selected(pattern, policies) {
                     return false;
                 }
@@ -173,15 +182,14 @@ impl Claims {
         true
     }
 
-    /// Returns true if policies select in the namespace of an object, and may: into another namespace they need a grant there.
-    fn may_select(self, cx: &mut Cx<'_>, policies: &PatternPolicies, pattern: &Pattern, object: &ObjectKey) -> bool {
-        // All policies of a pattern are of one kind and one namespace, and a grant is for no less.
+    /// Returns true if policies, which may close an object, select in its namespace.
+    fn is_for(self, cx: &mut Cx<'_>, policies: &PatternPolicies, pattern: &Pattern, object: &ObjectKey) -> bool {
+        // All policies of a pattern are of one namespace.
         let Some((policy, _)) = policies.first.first() else { return false };
         let namespace = object.namespace();
         let selects = |selector: &_| selects_namespace(cx, self.namespaces, selector, namespace);
         let is_own = policy.namespace() == namespace;
-        (is_own || pattern.namespaces.admit(policy.namespace(), namespace, selects))
-            && permit(&mut Reader { cx, tables: self }, policy, Reference::to(object)).is_ok()
+        is_own || pattern.namespaces.admit(policy.namespace(), namespace, selects)
     }
 }
 

@@ -175,6 +175,27 @@ fn policies_of_other_namespaces_close_nothing_without_a_grant() {
 }
 
 #[test]
+fn grant_for_one_object_lets_many_selectors_close_no_other() {
+    let mut world = served();
+    let grant = json!({
+        "from": [{"group": "gateway.envoyproxy.io", "kind": "SecurityPolicy", "namespace": "evil"}],
+        "to": [{"group": GROUP, "kind": "HTTPRoute", "name": "one"}],
+    });
+    world.apply([object(Kind::ReferenceGrant, "allow", grant)]);
+    let never = |kind: Kind, at: usize| {
+        let expression = json!({"key": "team", "operator": "NotIn", "values": [format!("x{at}")]});
+        let namespaces = json!({"from": "Selector", "selector": {"matchLabels": {"never": "there"}}});
+        let selector = json!({"kind": "HTTPRoute", "matchExpressions": [expression], "namespaces": namespaces});
+        let spec = json!({"targetSelectors": [selector], "authorization": {}, "rateLimit": {}});
+        object(kind, &format!("evil/p{at:03}"), spec)
+    };
+    world.apply((0..300).map(|at| never(Kind::BackendTrafficPolicy, at)));
+    assert_eq!(answers(&world), OPEN, "the grant names another kind");
+    world.apply((0..300).map(|at| never(Kind::SecurityPolicy, at)));
+    assert_eq!(answers(&world), ["500", "200", "500", "200"], "what is not compared closes what the grant names");
+}
+
+#[test]
 fn policies_without_a_grant_cost_other_namespaces_nothing() {
     let mut world = served();
     let runs = |world: &World| {
