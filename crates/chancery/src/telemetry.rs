@@ -91,8 +91,8 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let quiet: String = if is_beyond(LevelFilter::INFO) {
         LIBRARIES.iter().map(|library| format!("{library}=info,")).collect()
     } else if is_beyond(LevelFilter::ERROR) {
-        // what h2 warns of is what any client can do, and does not say who did it
-        format!("h2=error,{TOLD_BY_US}")
+        // What these warn of any client can cause as often as it likes, and they do not say which one did.
+        CAUSED_BY_CLIENTS.iter().map(|library| format!("{library}=error,")).chain([TOLD_BY_US.to_owned()]).collect()
     } else {
         TOLD_BY_US.to_owned()
     };
@@ -101,6 +101,9 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
 
 /// Whoever asks an API server says what failed, and why; its client says that something did.
 const TOLD_BY_US: &str = "kube_client=off,";
+
+/// Libraries that read what clients send.
+const CAUSED_BY_CLIENTS: [&str; 5] = ["h2", "hyper", "hyper_util", "rustls", "tokio_rustls"];
 
 /// Libraries that write down every frame, and their neighbours.
 const LIBRARIES: [&str; 9] =

@@ -27,18 +27,23 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("an empty regular expression matches nothing useful".into());
     }
-    let ast = regex_syntax::ast::parse::ParserBuilder::new()
-        .nest_limit(100)
-        .build()
-        .parse(text)
-        .map_err(|error| format!("{text:?} is not a regular expression: {}", error.kind()))?;
-    let size = size(&ast).map_err(|reason| format!("{text:?} is not supported: {reason}"))?;
+    let size = instructions(text)?;
     if size > MAX_PROGRAM_SIZE {
         return Err(format!(
             "{text:?} is too large: about {size} instructions, at most {MAX_PROGRAM_SIZE} are allowed"
         ));
     }
     Ok(())
+}
+
+/// The instructions of an expression as they are estimated; or what is wrong with it, in words.
+pub(crate) fn instructions(text: &str) -> Result<u64, String> {
+    let ast = regex_syntax::ast::parse::ParserBuilder::new()
+        .nest_limit(100)
+        .build()
+        .parse(text)
+        .map_err(|error| format!("{text:?} is not a regular expression: {}", error.kind()))?;
+    size(&ast).map_err(|reason| format!("{text:?} is not supported: {reason}"))
 }
 
 /// The instructions of a part, or what of it RE2 does not know.

@@ -43,6 +43,7 @@ pub(crate) struct Shared {
 pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: watch::Receiver<Order>) -> FleetName {
     let layout = &shared.options.layout;
     let (paths, earlier) = (layout.paths(&fleet), layout.earlier_paths(&fleet));
+    let has_run = shared.options.served.contains(&fleet);
     let mut supervisor = Supervisor {
         fleet: fleet.clone(),
         paths,
@@ -56,6 +57,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         leaving: BTreeSet::new(),
         closing: Vec::new(),
         place: None,
+        has_run,
     };
     if !supervisor.prepare().await {
         supervisor.tell_gone().await;
@@ -91,6 +93,8 @@ struct Supervisor {
     closing: Vec<oneshot::Receiver<()>>,
     /// Its place among the proxies of the machine, which it keeps over restarts of Envoy.
     place: Option<OwnedSemaphorePermit>,
+    /// It has served before: it goes on without a place.
+    has_run: bool,
 }
 
 impl Supervisor {
@@ -155,6 +159,7 @@ impl Supervisor {
             }
             found => {
                 if let Some(found) = found {
+                    self.has_run = true;
                     self.tell_replaced(&found, &launch);
                     self.retire(found, Some(&infra)).await;
                     // The order may have become another meanwhile.
@@ -166,6 +171,7 @@ impl Supervisor {
                 }
             }
         };
+        self.has_run = true;
         self.state.pid = Some(process.pid);
         self.state.problem = None;
         self.remember(&infra);
@@ -174,7 +180,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Takes a place if there is one. An Envoy that runs is kept without: the bound ends none.
+    /// Takes a place if there is one. A proxy that an earlier Chancery ran goes on without, also with another Envoy: the bound ends none.
     fn take_place(&mut self) {
         if self.place.is_none() {
             self.place = Arc::clone(&self.shared.places).try_acquire_owned().ok();
@@ -206,7 +212,7 @@ impl Supervisor {
 
     /// Starts the proxy when its forerunners listen no more; `None` if the order has become another until then.
     async fn start(&mut self, launch: &Launch) -> Result<Option<Process>, Error> {
-        if self.place.is_none() && !self.wait_for_place().await {
+        if self.place.is_none() && !self.has_run && !self.wait_for_place().await {
             return Ok(None);
         }
         while let Some(closed) = self.closing.last_mut() {

@@ -118,7 +118,8 @@ fn a_selector_is_found_from_what_it_selects() {
         (json!({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}), true, false),
     ] {
         let pattern = pattern(selector.clone());
-        let is_found = Anchor::of((&namespace, super::Reach::Own), &object, &labels).any(|anchor| anchor == pattern.anchor);
+        let is_found =
+            Anchor::of((&namespace, super::Reach::Own), &object, &labels).any(|anchor| anchor == pattern.anchor);
         assert_eq!((is_found, pattern.selects("r", &labels)), (found, selects), "{selector}");
     }
 }

@@ -137,6 +137,15 @@ fn long_filters_host_names_clusters_and_redirects_count() {
     assert_eq!(counted(json!({"parentRefs": parent(), "rules": [{"backendRefs": backend}]})), 8 + 3);
     assert_eq!(counted(json!({"parentRefs": parent(), "rules": [{"filters": redirect}]})), 8);
     assert_eq!(counted(json!({"parentRefs": parent(), "hostnames": hosts, "rules": [{}]})), 8 * 16);
+    // About 800 times two and a bit instructions, in units of 512, in each of three places.
+    let expression = "(?:ab?){800}";
+    let large = json!([{
+        "path": {"type": "RegularExpression", "value": expression},
+        "headers": [{"type": "RegularExpression", "name": "a", "value": expression}],
+        "queryParams": [{"type": "RegularExpression", "name": "b", "value": expression}],
+    }]);
+    let programs = counted(json!({"parentRefs": parent(), "rules": [{"matches": large}]}));
+    assert!(programs >= 8 * (1 + 3 * 800 * 2 / 512), "{programs}");
     // Of a rule that answers an error the filters are not there.
     let counted = counted(json!({"parentRefs": parent(), "rules": [{"filters": long, "backendRefs": backend}]}));
     assert_eq!(counted, 8 * 8 + 3, "some 4,000 bytes in units of 512");

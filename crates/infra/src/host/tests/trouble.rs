@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::stage::{Stage, envoy_program, finder, free_port, gateway, greeting, request};
+use super::stage::{Stage, envoy_program, finder, free_port, gateway, greeting, kill, request};
 use crate::host::{Ending, EnvoyState};
 
 #[tokio::test]
@@ -105,5 +105,25 @@ async fn a_proxy_beyond_the_bound_waits_until_another_one_is_gone() {
     stage.want_only(&second);
     stage.facts_of(&second, |facts| facts.ready).await;
     assert!(request(two).await.unwrap().ends_with("default/a-newcomer"));
+    stage.end(Ending::Drain).await;
+}
+
+#[tokio::test]
+async fn a_lower_bound_ends_no_proxy_that_runs() {
+    let mut stage = Stage::with(|options| options.most = 2);
+    let gateways = [gateway("one", &[free_port()]), gateway("two", &[free_port()])];
+    let mut pids = Vec::new();
+    for count in 1..=2 {
+        stage.want(&gateways[..count]);
+        pids.push(stage.facts_of(&gateways[count - 1], |facts| facts.ready).await.pid.unwrap());
+    }
+    let served = gateways.iter().map(|edge| edge.fleet.clone()).collect();
+    let mut stage = stage.crash_and_start(|options| (options.most, options.served) = (1, served)).await;
+    stage.want(&gateways);
+    // One of the two has no place, and comes back nevertheless.
+    for (edge, pid) in gateways.iter().zip(pids) {
+        kill(pid);
+        stage.facts_of(edge, |facts| facts.ready && facts.pid != Some(pid)).await;
+    }
     stage.end(Ending::Drain).await;
 }
