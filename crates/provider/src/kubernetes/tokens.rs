@@ -30,6 +30,8 @@ pub struct TokenReviewer {
 pub struct Bearer {
     /// The user, as Kubernetes calls it: `system:serviceaccount:<namespace>:<name>`.
     pub user: Arc<str>,
+    /// `metadata.uid` of the account, which another account of the name does not have.
+    pub uid: Arc<str>,
     /// The Pod that it is bound to, if it is: it holds as long as that is there.
     pub pod: Option<BoundPod>,
     /// Until when the token holds, if it says so.
@@ -72,8 +74,8 @@ impl TokenReviewer {
         let review = TokenReview { spec, ..TokenReview::default() };
         let answer = self.reviews.create(&PostParams::default(), &review).await;
         let answer = answer.map_err(|error| ReviewError::Unavailable(causes(&error)))?;
-        let (user, pod) = authenticated(answer.status.unwrap_or_default(), &self.audience)?;
-        Ok(Bearer { user, pod, expires: expiry(token) })
+        let bearer = authenticated(answer.status.unwrap_or_default(), &self.audience)?;
+        Ok(Bearer { expires: expiry(token), ..bearer })
     }
 }
 
@@ -81,8 +83,8 @@ impl TokenReviewer {
 const POD: &str = "authentication.kubernetes.io/pod-name";
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
-/// The user of a token that is good and for us, and the Pod that it is bound to. A server that does not know of audiences says none.
-fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<(Arc<str>, Option<BoundPod>), ReviewError> {
+/// The bearer of a token that is good and for this audience, without its end. A server that does not know of audiences says none.
+fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<Bearer, ReviewError> {
     let refused = |words: &str| Err(ReviewError::Refused(words.to_owned()));
     if status.authenticated != Some(true) {
         return refused(status.error.as_deref().unwrap_or("the API server does not know it"));
@@ -97,7 +99,7 @@ fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<(Arc<str>,
     };
     let pod = said(POD).map(|name| BoundPod { name, uid: said(POD_UID) });
     match user.username.filter(|name| !name.is_empty()) {
-        Some(name) => Ok((name.into(), pod)),
+        Some(name) => Ok(Bearer { user: name.into(), uid: user.uid.unwrap_or_default().into(), pod, expires: None }),
         None => refused("it names nobody"),
     }
 }

@@ -236,29 +236,33 @@ pub(super) struct Reviews {
 
 impl Reviews {
     /// The identity of a token that the API server has accepted.
-    async fn identity(&self, token: &str, Bearer { user, pod, expires }: Bearer) -> Result<Identity, TokenError> {
+    async fn identity(&self, token: &str, Bearer { user, uid, pod, expires }: Bearer) -> Result<Identity, TokenError> {
         // A user that is no account must not be taken for what a certificate names.
         let Some(account) = account(&user) else {
             debug!(%user, "a proxy's token is of no ServiceAccount");
             return Err(TokenError::Refused);
         };
         let bound = pod.and_then(|pod| Some(PodId { namespace: account.namespace, name: pod.name, uid: pod.uid? }));
-        let Some(withdrawn) = self.rechecks.keep(token, &user, bound.as_ref(), (expires, now())) else {
+        // It names no proxy and no workload, so it takes no place from those that do.
+        let Some(pod) = bound else {
+            debug!(%user, "a token is bound to no Pod: mount one as a projected volume");
+            return Err(TokenError::Refused);
+        };
+        let Some(withdrawn) = self.rechecks.keep(token, &uid, Some(&pod), (expires, now())) else {
             return Err(TokenError::Unavailable);
         };
-        let mut revoked = vec![withdrawn];
-        let mut name = user;
-        if let Some(pod) = bound {
-            // The API server remembers a review for some seconds, in which the Pod may have gone.
-            let gone = self.presence.find(&self.client, &pod).await;
-            if *gone.borrow() {
-                debug!(namespace = %pod.namespace, pod = %pod.name, "the Pod of a token is gone");
-                return Err(TokenError::Refused);
-            }
-            revoked.push(gone);
-            name = format!("{name}/{}/{}", pod.name, pod.uid).into();
+        // The API server remembers a review for some seconds, in which the Pod may have gone.
+        let gone = self.presence.find(&self.client, &pod).await;
+        if *gone.borrow() {
+            debug!(namespace = %pod.namespace, pod = %pod.name, "the Pod of a token is gone");
+            return Err(TokenError::Refused);
         }
-        Ok(Identity { name, expires: expires.map(|at| moment(at, now())), revoked: Some(Revoked(revoked)) })
+        let name = format!("{user}/{}/{}", pod.name, pod.uid).into();
+        Ok(Identity {
+            name,
+            expires: expires.map(|at| moment(at, now())),
+            revoked: Some(Revoked(vec![withdrawn, gone])),
+        })
     }
 }
 

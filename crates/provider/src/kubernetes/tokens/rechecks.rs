@@ -65,7 +65,7 @@ pub struct TokenRechecks(Arc<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
-    /// By the uid of the Pod, or by the user where a token is bound to no Pod.
+    /// By the uids of the Pod and of the account, or by that of the account where a token is bound to no Pod.
     bearers: HashMap<Arc<str>, Reviewed>,
     /// Their number in each namespace.
     counts: HashMap<Arc<str>, usize>,
@@ -105,20 +105,21 @@ impl Reviewed {
 }
 
 impl TokenRechecks {
-    /// Reviews a token again and again that was good a moment ago, or another of its Pod; none where there is no room for it.
+    /// Reviews a token again and again that was good a moment ago, or another of its Pod and account (the uid of `account`: a Pod outlives an account that
+    /// is made again under the same name); none where there is no room for it.
     #[must_use]
     pub fn keep(
         &self,
         token: &str,
-        user: &str,
+        account: &str,
         pod: Option<&PodId>,
         (expires, time): (Option<Timestamp>, Timestamp),
     ) -> Option<Withdrawn> {
         let now = Instant::now();
         let left = |expires: Timestamp| Duration::from_secs(u64::try_from(expires.0 - time.0).unwrap_or_default());
         let expires = expires.and_then(|expires| now.checked_add(left(expires)));
-        let bearer = pod.map_or(user, |pod| &pod.uid);
-        let namespace = pod.map_or(user, |pod| &pod.namespace);
+        let bearer = &*pod.map_or_else(|| account.to_owned(), |pod| format!("{}/{account}", pod.uid));
+        let namespace = pod.map_or(account, |pod| &pod.namespace);
         let mut kept = self.kept();
         if let Some(known) = kept.bearers.get_mut(bearer)
             && let Some(withdrawn) = known.withdrawn.upgrade()

@@ -26,7 +26,7 @@ async fn answer(body: Bytes) -> axum::response::Response {
     let token = review["spec"]["token"].as_str().unwrap().to_owned();
     let user = json!({ "username": "system:serviceaccount:shop:web" });
     let extra = json!({ POD: ["web-1"], POD_UID: ["1234"] });
-    let bound = json!({ "username": "system:serviceaccount:shop:web", "extra": extra });
+    let bound = json!({ "username": "system:serviceaccount:shop:web", "uid": "5678", "extra": extra });
     review["status"] = match &*token {
         "down" => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         "bad" => json!({ "authenticated": false, "error": "it has expired" }),
@@ -50,14 +50,18 @@ async fn a_good_token_says_who_and_until_when() {
     let reviewer = server().await;
     let user: Arc<str> = "system:serviceaccount:shop:web".into();
     let found = reviewer.review(&token(1_800_000_000)).await;
-    assert_eq!(found, Ok(Bearer { user: Arc::clone(&user), pod: None, expires: Some(Timestamp(1_800_000_000)) }));
+    assert_eq!(
+        found,
+        Ok(Bearer { user: Arc::clone(&user), uid: "".into(), pod: None, expires: Some(Timestamp(1_800_000_000)) })
+    );
     let bound = Bearer {
         user: Arc::clone(&user),
+        uid: "5678".into(),
         pod: Some(BoundPod { name: "web-1".into(), uid: Some("1234".into()) }),
         expires: None,
     };
     assert_eq!(reviewer.review("bound").await, Ok(bound));
-    assert_eq!(reviewer.review("opaque").await, Ok(Bearer { user, pod: None, expires: None }));
+    assert_eq!(reviewer.review("opaque").await, Ok(Bearer { user, uid: "".into(), pod: None, expires: None }));
 }
 
 #[tokio::test]

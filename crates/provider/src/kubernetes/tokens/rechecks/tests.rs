@@ -112,6 +112,9 @@ async fn tokens_of_watched_pods_are_reviewed_seldom_and_ended_ones_not_at_all() 
     assert!(kept.iter().all(Option::is_some));
     let same = rechecks.keep("known", USER, Some(&pod), NEVER).unwrap();
     assert!(Arc::ptr_eq(kept[0].as_ref().unwrap(), &same), "the same Pod has the same handle");
+    let again = rechecks.keep("known", "made again", Some(&pod), NEVER).unwrap();
+    assert!(!Arc::ptr_eq(&again, &same), "an account that is made again says nothing of the one before");
+    drop(again);
     assert_eq!(due(&rechecks, &presence), ["unknown"]);
     assert_eq!(rechecks.kept().bearers.len(), 2);
 }
