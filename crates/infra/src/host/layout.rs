@@ -60,8 +60,11 @@ pub struct ProxyPaths {
     /// Where the xDS server listens for this proxy and for no other: the socket is the identity. At most
     /// [`LONGEST_PATH`] bytes, as all sockets here.
     pub xds_socket: PathBuf,
-    /// Where Envoy's admin interface listens.
+    /// Envoy's admin socket, under the name that Chancery gives it once it is there: Envoy knows its own folder as `/proc/self/cwd`, and a route could
+    /// lead it to each name in there that is known.
     pub admin_socket: PathBuf,
+    /// The name under which Envoy binds it.
+    pub(crate) bound_admin_socket: PathBuf,
     /// The token that the proxy sends with each xDS call.
     pub token: Token,
     /// The file with the token, mode 0600: `token` in the proxy's folder.
@@ -146,11 +149,12 @@ impl Layout {
 
     /// Where the Envoy that a running Chancery starts for a fleet answers, as [`Self::own_socket`].
     pub fn admin_socket(state: &Path, fleet: &FleetName) -> PathBuf {
-        let gateways = std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("gateways");
+        let gateways = gateways_of(state);
         let mut folders = owned(&gateways).into_iter().filter(|(_, owner)| owner == fleet).map(|(folder, _)| folder);
         let folder = folders.find(|folder| *folder != earlier_name(fleet)).unwrap_or_else(|| earlier_name(fleet));
         let sockets = if fits(&gateways) { gateways } else { recorded(state).unwrap_or(gateways) };
-        sockets.join(folder).join(ADMIN_SOCKET)
+        let name = Token::read(&gateways_of(state).join(&folder).join(TOKEN)).map(|token| token.socket_name());
+        sockets.join(folder).join(name.as_deref().unwrap_or(ADMIN_SOCKET))
     }
 
     /// Removes a folder of sockets outside the state folder at the end, unless something is left in it: a proxy that goes on, or a
@@ -191,12 +195,13 @@ impl Layout {
         let dir = self.gateways.join(folder);
         let sockets = self.sockets.join(folder);
         ProxyPaths {
+            admin_socket: sockets.join(token.socket_name()),
             token,
             kept_token: dir.join(TOKEN),
             token_file: sockets.join(TOKEN),
             bootstrap: sockets.join(BOOTSTRAP),
             xds_socket: sockets.join("xds.sock"),
-            admin_socket: sockets.join(ADMIN_SOCKET),
+            bound_admin_socket: sockets.join(ADMIN_SOCKET),
             log: dir.join("envoy.log"),
             output: dir.join("output.log"),
             wanted: dir.join("wanted.json"),
@@ -254,11 +259,24 @@ impl ProxyPaths {
         serde_json::from_slice(&std::fs::read(&self.wanted).ok()?).ok()
     }
 
+    /// Gives Envoy's admin socket the name that only Chancery knows, if Envoy has bound it.
+    pub(crate) fn hide_admin_socket(&self) {
+        let _absent = std::fs::rename(&self.bound_admin_socket, &self.admin_socket);
+    }
+
+    /// Removes the admin socket that an Envoy has left, which would answer nothing.
+    pub(crate) fn remove_admin_socket(&self) {
+        for name in [&self.bound_admin_socket, &self.admin_socket] {
+            let _absent = std::fs::remove_file(name);
+        }
+    }
+
     /// Removes the files of this proxy, and its folders if nothing of others is in them: the xDS server may be listening
     /// there for the proxy's successor.
     pub(crate) fn remove(&self) {
-        let Self { wanted, record, bootstrap, admin_socket, log, output, kept_token, token_file, owner, .. } = self;
-        for file in [wanted, record, bootstrap, admin_socket, log, output, kept_token, token_file, owner] {
+        let Self { wanted, record, bootstrap, log, output, kept_token, token_file, owner, .. } = self;
+        self.remove_admin_socket();
+        for file in [wanted, record, bootstrap, log, output, kept_token, token_file, owner] {
             let _absent = std::fs::remove_file(file);
         }
         for dir in [&self.sockets, &self.dir] {
@@ -291,12 +309,17 @@ const OWNER: &str = "gateway";
 /// The name of a proxy's bootstrap.
 pub(crate) const BOOTSTRAP: &str = "bootstrap.json";
 
-/// The name of an Envoy's admin socket. Envoy is given it without its folder: the kernel shows to all users under which paths sockets were bound
+/// The name under which an Envoy binds its admin socket. Envoy is given it without its folder: the kernel shows to all users under which paths sockets were bound
 /// (`/proc/net/unix`).
 pub const ADMIN_SOCKET: &str = "admin.sock";
 
 /// The file of a proxy's folder with its token.
 const TOKEN: &str = "token";
+
+/// The folder with the folders of proxies.
+fn gateways_of(state: &Path) -> PathBuf {
+    std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("gateways")
+}
 
 /// The name that the folder of a fleet had before names were random.
 fn earlier_name(fleet: &FleetName) -> String {

@@ -25,6 +25,7 @@ impl Retired {
         if let Err(error) = retired.process.record().write(&retired.record) {
             tracing::warn!(pid = retired.process.pid, %error, "a later chancery will not know that this envoy drains");
         }
+        paths.hide_admin_socket();
         let _absent = std::fs::rename(&paths.admin_socket, &retired.admin_socket);
         // Last: as long as this is there, what stands above may not have been done.
         let _absent = std::fs::remove_file(&paths.record);

@@ -231,8 +231,7 @@ impl Supervisor {
         // Somebody may have removed the folder since.
         self.shared.options.layout.prepare(&self.fleet)?;
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
-        // Left by a process that was killed; it would answer nothing.
-        let _absent = std::fs::remove_file(&self.paths.admin_socket);
+        self.paths.remove_admin_socket();
         let process = Process::start(launch, &self.paths)?;
         tracing::info!(gateway = self.fleet.as_str(), pid = process.pid, "started envoy");
         Ok(Some(process))
@@ -282,6 +281,7 @@ impl Supervisor {
                     }
                 }
                 () = sleep_until(ask.at), if !self.state.ready => {
+                    self.home().hide_admin_socket();
                     self.state.ready = admin::ready(&self.home().admin_socket).await.unwrap_or(false);
                     self.tell().await;
                     ask.again();

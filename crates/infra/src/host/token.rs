@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
+use xxhash_rust::xxh3::xxh3_64;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,11 @@ impl Token {
         let text = std::fs::read_to_string(file).ok()?;
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.into()))
+    }
+
+    /// Returns a name for a socket that only readers of the token know, and that does not give the token away.
+    pub(crate) fn socket_name(&self) -> String {
+        format!("{:016x}", xxh3_64(self.0.as_bytes()))
     }
 
     /// Returns the digits.
