@@ -19,6 +19,7 @@ use super::locked;
 use super::records::Records;
 
 mod certificate;
+mod chain;
 mod refusal;
 #[cfg(test)]
 mod tests;
@@ -130,7 +131,7 @@ fn config(pem: &Pem) -> Result<ServerConfig, TlsError> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])
         .map_err(|_| TlsError::Certificate)?
-        .with_client_cert_verifier(verifier)
+        .with_client_cert_verifier(Arc::new(chain::ShortChains(verifier)))
         .with_single_cert(chain, key)
         .map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => TlsError::Mismatch,

@@ -82,3 +82,23 @@ fn pem_that_cannot_be_used_is_told_apart_and_leaves_what_was_there() {
     assert!(!Arc::ptr_eq(&before, &locked(&tls.0)));
     assert!(!format!("{:?}", pem(&certificate, &key, &other)).contains("PRIVATE"));
 }
+
+#[test]
+fn long_chains_of_clients_are_refused_unread() {
+    use rustls::server::danger::ClientCertVerifier as _;
+    let (root, ..) = made(vec![dns("authority")]);
+    let mut roots = RootCertStore::empty();
+    roots.add(root.into()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let verifier = chain::ShortChains(verifier);
+    // All of one name: each may have signed each.
+    let between: Vec<CertificateDer<'_>> = (0..40).map(|_| made(vec![]).0.into()).collect();
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000));
+    let refused =
+        |count: usize| verifier.verify_client_cert(&made(vec![]).0.into(), &between[..count], now).unwrap_err();
+    let unread = rustls::Error::from(rustls::CertificateError::UnknownIssuer);
+    assert_eq!(refused(40), unread);
+    assert_eq!(refused(chain::MOST_BETWEEN + 1), unread);
+    drop(refused(chain::MOST_BETWEEN));
+}
