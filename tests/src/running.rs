@@ -180,7 +180,7 @@ impl Running {
     /// If one of them does not answer at its admin socket.
     pub fn trace_envoys(&self) -> anyhow::Result<()> {
         for gateway in std::fs::read_dir(self.state().join("gateways"))? {
-            let mut admin = UnixStream::connect(gateway?.path().join("admin.sock"))?;
+            let mut admin = admin_of(&gateway?.path())?;
             write!(admin, "POST /logging?level=trace HTTP/1.1\r\nhost: envoy\r\nconnection: close\r\n\r\n")?;
             let mut answer = String::new();
             admin.read_to_string(&mut answer)?;
@@ -241,6 +241,18 @@ impl Drop for Running {
             );
         }
     }
+}
+
+/// Connects to the admin interface of the Envoy whose folder this is. Its socket has a name of 16 digits.
+///
+/// # Errors
+/// If there is none, or it does not answer.
+pub fn admin_of(folder: &Path) -> std::io::Result<UnixStream> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let names = std::fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+    let name =
+        names.filter_map(|name| name.into_string().ok()).find(|name| name.len() == 16 && name.bytes().all(is_digit));
+    UnixStream::connect(folder.join(name.ok_or(std::io::ErrorKind::NotFound)?))
 }
 
 /// Asks the admin socket of a state folder for a path; the answer can be read from what this gives, and the connection is closed behind it.

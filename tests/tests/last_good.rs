@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use tests::certificate::self_signed;
 use tests::client::{Answer, get};
 use tests::objects::{documents, gateway, listeners, route, service, tls_secret};
 use tests::ports::free_ports;
-use tests::running::Running;
+use tests::running::{Running, admin_of};
 use tests::wait;
 
 /// The folder of a Gateway's proxy.
@@ -27,7 +26,7 @@ fn folder(running: &Running, gateway: &str) -> PathBuf {
 
 /// The lines of an Envoy's statistics that end with one of these words.
 fn statistics(folder: &Path, words: &str) -> Option<String> {
-    let mut admin = UnixStream::connect(folder.join("admin.sock")).ok()?;
+    let mut admin = admin_of(folder).ok()?;
     let path = format!("/stats?filter=({words})$");
     write!(admin, "GET {path} HTTP/1.1\r\nhost: envoy\r\nconnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();

@@ -10,7 +10,7 @@
 //! such first, so that nobody adopts it; its successor starts as soon as its listeners are closed and serves beside it.
 //!
 //! Files, below the state folder ([`Layout`]): `lock`, `gateways/<random>/{gateway, token, wanted.json, bootstrap.json, envoy.pid,
-//! envoy.log, output.log, xds.sock, admin.sock}`, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
+//! envoy.log, output.log, xds.sock}`, its admin socket under a name that only Chancery knows, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
 //! admin socket. The socket `xds.sock` is made by the xDS server.
 //!
 //! Map: [`run()`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::{Signal, kill};
 use tests::backend::Backend;
@@ -11,7 +10,7 @@ use tests::certificate::{Pair, authority, base64, self_signed};
 use tests::client::get_tls;
 use tests::objects::{documents, route, service, tls_secret};
 use tests::ports::free_ports;
-use tests::running::Running;
+use tests::running::{Running, admin_of};
 use tests::wait;
 
 use self::forms::{Form, Outcome, forms, of_version_four};
@@ -243,7 +242,7 @@ fn a_refused_bundle_costs_only_routes_that_need_it() {
 /// The clusters of the one Envoy of a world, as its admin interface shows them.
 fn clusters(world: &World) -> Option<String> {
     let mut folders = std::fs::read_dir(world.running.state().join("gateways")).ok()?.flatten();
-    let mut admin = folders.find_map(|folder| UnixStream::connect(folder.path().join("admin.sock")).ok())?;
+    let mut admin = folders.find_map(|folder| admin_of(&folder.path()).ok())?;
     write!(admin, "GET /config_dump HTTP/1.1\r\nhost: envoy\r\nconnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
     admin.read_to_string(&mut answer).ok()?;
