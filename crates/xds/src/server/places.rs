@@ -3,7 +3,8 @@
 //! Nothing is kept back while there is enough. Of the last quarter of the places none goes to a source address or an identity that has more
 //! than its share, so that none of them can take all; and when every place is taken, the oldest connection that has proven nothing makes
 //! room: first those before the end of their handshake, then those without a call that was let in. Where clients of this machine connect
-//! too, an eighth of the places is theirs alone, so that no flood from the network keeps the machine's own proxies out.
+//! too, an eighth of the places is theirs alone, so that no flood from the network keeps the machine's own proxies out. What they have
+//! beyond that makes room as any other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -126,10 +127,10 @@ impl Inner {
         }
     }
 
-    /// Ends the connection that is to go first, for one from the network one from there; false if each has proven who it is.
-    fn evict(&mut self, is_networked: bool) -> bool {
+    /// Ends the connection that is to go first, if need be one from the network; false if each has proven who it is.
+    fn evict(&mut self, spares_machine: bool) -> bool {
         let silent = [&mut self.shaking, &mut self.idle];
-        let may_go = |one: &Silent| one.task.is_some() && (one.is_networked || !is_networked);
+        let may_go = |one: &Silent| one.task.is_some() && (one.is_networked || !spares_machine);
         let oldest = silent.into_iter().find_map(|silent| {
             let (&number, _) = silent.iter().find(|(_, one)| may_go(one))?;
             silent.remove(&number)?.task
@@ -173,7 +174,8 @@ impl Places {
         let is_networked = owner.is_some();
         let no_more = is_networked && inner.networked >= self.0.most - inner.kept;
         if no_more || inner.taken >= self.0.most {
-            if !inner.evict(is_networked) {
+            // where the network has not all that it may have, this machine has more than what is kept for it
+            if !inner.evict(no_more) {
                 self.0.tell(&mut inner, PlaceDenied::Places, owner.as_ref());
                 return Err(PlaceDenied::Places);
             }

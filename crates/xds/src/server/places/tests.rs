@@ -114,3 +114,17 @@ async fn flood_from_the_network_leaves_places_to_this_machine() {
     third.identify(&"unix".into()).unwrap();
     drop((networked, second, third));
 }
+
+#[tokio::test]
+async fn silent_flood_from_this_machine_makes_room_for_the_network() {
+    let places = places(16, 2);
+    places.keep_for_machine();
+    let local: Vec<_> = (0..16).map(|_| begin(&places, places.arrive(None).unwrap())).collect();
+    let networked: Vec<_> = (1..=16).map_while(|source| proven(&places, source, &source.to_string()).ok()).collect();
+    assert_eq!(networked.len(), 14, "all but an eighth");
+    while places.taken() > 16 {
+        tokio::task::yield_now().await;
+    }
+    let staying = local.iter().filter(|task| !task.is_finished()).count();
+    assert_eq!(staying, 2, "the kept eighth stays");
+}
