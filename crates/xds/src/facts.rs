@@ -27,15 +27,6 @@ struct Member {
     counted_since: Option<u64>,
 }
 
-/// A cluster that does not get ready.
-#[derive(Default)]
-struct Stalled {
-    /// On these clients.
-    clients: BTreeSet<ClientId>,
-    /// It was told to be ready before.
-    was_warm: bool,
-}
-
 /// The clients of a fleet and what they have in common.
 #[derive(Default)]
 pub(crate) struct Facts {
@@ -47,8 +38,8 @@ pub(crate) struct Facts {
     pending: BTreeMap<Need, Pending>,
     /// Told to be refused, and not accepted since.
     refused: BTreeSet<Need>,
-    /// Clusters that do not get ready.
-    stalled: BTreeMap<Arc<str>, Stalled>,
+    /// Clusters that do not get ready, and the clients on which they do not.
+    stalled: BTreeMap<Arc<str>, BTreeSet<ClientId>>,
     events: Vec<Event>,
 }
 
@@ -69,7 +60,7 @@ impl Facts {
     /// A client went; `confirmed` tells the number of the item that it was last reported to use.
     pub(crate) fn leave(&mut self, id: ClientId, snapshot: &mut Snapshot, confirmed: impl Fn(&Need) -> u64) {
         self.uncount(id, snapshot, confirmed);
-        let stalled = self.stalled.iter().filter(|(_, stalled)| stalled.clients.contains(&id));
+        let stalled = self.stalled.iter().filter(|(_, clients)| clients.contains(&id));
         let names: Vec<Arc<str>> = stalled.map(|(name, _)| Arc::clone(name)).collect();
         names.iter().for_each(|name| self.unstall(id, name, snapshot));
         let Some(client) = self.clients.remove(&id) else { return };
@@ -232,32 +223,26 @@ impl Facts {
 
     /// A new cluster does not get ready on a client.
     pub(crate) fn stall(&mut self, id: ClientId, name: &Arc<str>, snapshot: &Snapshot) {
-        let new = || Stalled { was_warm: snapshot.is_reported(&TypeUrl::Cluster, name), ..Stalled::default() };
-        if self.stalled.entry(Arc::clone(name)).or_insert_with(new).clients.insert(id) {
-            self.tell_stalled(name);
+        if self.stalled.entry(Arc::clone(name)).or_default().insert(id) {
+            self.tell_stalled(name, snapshot);
         }
     }
 
-    /// It is ready there after all, or not wanted any more. Where that was told before the first did not get ready, it is told again.
+    /// It is ready there after all, or not wanted any more.
     pub(crate) fn unstall(&mut self, id: ClientId, name: &Arc<str>, snapshot: &Snapshot) {
-        let Some(stalled) = self.stalled.get_mut(name) else { return };
-        if !stalled.clients.remove(&id) {
-            return;
-        }
-        let was_warm = stalled.was_warm;
-        self.tell_stalled(name);
-        if was_warm && !self.stalled.contains_key(name) && snapshot.is_reported(&TypeUrl::Cluster, name) {
-            self.events.push(Event::ClusterWarm { fleet: Arc::clone(&self.fleet), name: Arc::clone(name) });
+        if self.stalled.get_mut(name).is_some_and(|clients| clients.remove(&id)) {
+            self.tell_stalled(name, snapshot);
         }
     }
 
-    fn tell_stalled(&mut self, name: &Arc<str>) {
-        let clients = self.stalled.get(name).into_iter().flat_map(|stalled| &stalled.clients);
+    fn tell_stalled(&mut self, name: &Arc<str>, snapshot: &Snapshot) {
+        let clients = self.stalled.get(name).into_iter().flatten();
         let nodes: Vec<Arc<str>> = clients.take(MOST_OBJECTIONS).map(|client| self.shown(*client)).collect();
         if nodes.is_empty() {
             self.stalled.remove(name);
         }
-        self.events.push(Event::Stalled { fleet: Arc::clone(&self.fleet), name: Arc::clone(name), nodes });
+        let (fleet, was_warm) = (Arc::clone(&self.fleet), snapshot.was_reported(&TypeUrl::Cluster, name));
+        self.events.push(Event::Stalled { fleet, name: Arc::clone(name), nodes, was_warm });
     }
 
     /// What is gone from the fleet is not refused any more.

@@ -270,18 +270,20 @@ impl Snapshot {
             return false;
         }
         let mark = Some(item.version().mark());
+        entry.was_reported = true;
         std::mem::replace(&mut entry.reported, mark) != mark
     }
 
-    /// Whether the current version of a name is reported.
-    pub(crate) fn is_reported(&self, type_url: &TypeUrl, name: &str) -> bool {
+    /// Whether some version of a name was reported as accepted (or warm) since there are clients.
+    pub(crate) fn was_reported(&self, type_url: &TypeUrl, name: &str) -> bool {
         let entry = self.at(&Key::Put(Need::new(type_url.clone(), name)));
-        entry.is_some_and(|entry| entry.reported == Some(entry.current.version().mark()))
+        entry.is_some_and(|entry| entry.was_reported)
     }
 
     /// Nothing counts as reported any more.
     pub(crate) fn forget_reports(&mut self) {
-        self.tables_mut().flat_map(Names::values_mut).for_each(|entry| entry.reported = None);
+        let forget = |entry: &mut Entry| (entry.reported, entry.was_reported) = (None, false);
+        self.tables_mut().flat_map(Names::values_mut).for_each(forget);
     }
 
     fn entry_of(&mut self, item: &Item) -> Option<&mut Entry> {
@@ -327,6 +329,7 @@ impl Snapshot {
         entry.refused = false;
         // Also of a version that comes back before what was put in its place was in use: that it is in use is news again.
         entry.reported = None;
+        entry.was_reported &= !again;
         if same {
             entry.adopt();
             if kept {

@@ -97,14 +97,8 @@ impl Core {
                 true
             }
             Event::ClusterWarm { fleet, name } => self.set_cluster(FactKey { fleet, name }, ClusterState::Warm),
-            Event::Stalled { fleet, name, nodes } if nodes.is_empty() => {
-                info!(gateway = %fleet, cluster = %name, "no proxy waits for the cluster any more");
-                false
-            }
-            Event::Stalled { fleet, name, nodes } => {
-                let nodes = nodes.join(", ");
-                warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready; only routes to it wait");
-                self.set_cluster(FactKey { fleet, name }, ClusterState::Stalled)
+            Event::Stalled { fleet, name, nodes, was_warm } => {
+                self.note_stalled(FactKey { fleet, name }, &nodes, was_warm)
             }
             Event::Accepted { fleet, type_url, name, version, .. } => {
                 self.accepted(&type_url, FactKey { fleet, name }, version)
@@ -133,6 +127,22 @@ impl Core {
             }
             Event::Disputed { fleet, type_url, name, by } => self.note_dispute(fleet, &type_url, &name, &by),
         }
+    }
+
+    /// A cluster does not become ready on these proxies. One that starts takes nothing from those that have it ready.
+    fn note_stalled(&mut self, key: FactKey, nodes: &[Arc<str>], was_warm: bool) -> bool {
+        let FactKey { fleet, name } = &key;
+        if nodes.is_empty() {
+            info!(gateway = %fleet, cluster = %name, "no proxy waits for the cluster any more");
+            return false;
+        }
+        let nodes = nodes.join(", ");
+        if was_warm {
+            warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready on some proxies; only their routes to it wait");
+            return false;
+        }
+        warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready; only routes to it wait");
+        self.set_cluster(key, ClusterState::Stalled)
     }
 
     /// A proxy of this fleet came or went; so many are connected now.

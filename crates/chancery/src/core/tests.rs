@@ -206,6 +206,34 @@ async fn late_words_about_a_cluster_that_is_gone_mean_nothing_when_it_comes_back
 }
 
 #[tokio::test]
+async fn a_starting_proxy_leaves_a_warm_cluster_warm() {
+    let rig = live().await;
+    rig.gateway_with(OTHER, &backend("new")).await;
+    let cluster = FactKey::new(FLEET, "default/new/80");
+    let state = async || {
+        let key = cluster.clone();
+        rig.asking
+            .ask(move |core| {
+                let table = core.translator.stored().tables().cluster_state;
+                core.translator.graph().get(table, &key).cloned()
+            })
+            .await
+            .flatten()
+    };
+    let stalled = |nodes: &[&str], was_warm| {
+        let nodes = nodes.iter().map(|&node| node.into()).collect();
+        Event::Stalled { fleet: FLEET.into(), name: "default/new/80".into(), nodes, was_warm }
+    };
+    rig.say(Input::Xds(vec![stalled(&["a", "b"], false)])).await;
+    assert_eq!(state().await, Some(store::ClusterState::Stalled));
+    let warm = Event::ClusterWarm { fleet: FLEET.into(), name: "default/new/80".into() };
+    rig.say(Input::Xds(vec![warm, stalled(&["b"], true)])).await;
+    assert_eq!(state().await, Some(store::ClusterState::Warm));
+    rig.say(Input::Xds(vec![stalled(&[], true)])).await;
+    assert_eq!(state().await, Some(store::ClusterState::Warm));
+}
+
+#[tokio::test]
 async fn what_waits_for_a_backend_of_which_nobody_says_anything_is_published_all_the_same() {
     let rig = live().await;
     let first = rig.version().await;

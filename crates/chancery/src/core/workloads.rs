@@ -65,7 +65,7 @@ impl Core {
             Event::ClusterWarm { fleet, name } if is_workload(&fleet) => {
                 self.set_raw((&fleet, &TypeUrl::Cluster, &name), RawState::Accepted)
             }
-            Event::Stalled { fleet, name, nodes } if is_workload(&fleet) => {
+            Event::Stalled { fleet, name, nodes, .. } if is_workload(&fleet) => {
                 if !nodes.is_empty() {
                     warn!(workload = %fleet, cluster = %name, "a cluster does not become ready; only routes to it wait");
                 }

@@ -85,6 +85,8 @@ pub(crate) struct Entry {
     pub(super) leaving: bool,
     /// The version that was last reported as accepted (or warm) to the outside.
     pub(super) reported: Option<Mark>,
+    /// Some version was so since there are clients.
+    pub(super) was_reported: bool,
     /// What is saved.
     pub(super) saved: Option<Arc<Item>>,
 }
@@ -92,7 +94,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub(super) fn new(current: Arc<Item>) -> Self {
         let (accepted, previous, reported, saved) = (None, None, None, None);
-        Self { current, accepted, previous, refused: false, leaving: false, reported, saved }
+        Self { current, accepted, previous, refused: false, leaving: false, reported, was_reported: false, saved }
     }
 
     /// What clients should have.

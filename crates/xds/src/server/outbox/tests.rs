@@ -32,7 +32,7 @@ fn whether_a_cluster_is_ready_is_told_in_order() {
     let warm = || Event::ClusterWarm { fleet: "f".into(), name: "c".into() };
     let stalled = |nodes: &[&str]| {
         let nodes = nodes.iter().map(|&node| node.into()).collect();
-        Event::Stalled { fleet: "f".into(), name: "c".into(), nodes }
+        Event::Stalled { fleet: "f".into(), name: "c".into(), nodes, was_warm: false }
     };
     assert_eq!(waiting(vec![warm(), stalled(&["a"])]), [warm(), stalled(&["a"])]);
     assert_eq!(waiting(vec![stalled(&["a"]), stalled(&[]), warm()]), [stalled(&[]), warm()]);

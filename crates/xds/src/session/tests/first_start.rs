@@ -322,19 +322,68 @@ fn a_client_other_than_envoy_has_clusters_apart_at_once() {
     assert_eq!(rig.subscribe("cds", &["slow"]), "CDS slow@1");
 }
 
+/// A client starts, to the point where it waits for what is slow, and past that.
+fn stall_on(rig: &mut Rig, client: usize) {
+    rig.say(client, request("cds", &[], &[]));
+    rig.say(client, request("eds", &["a"], &[]));
+    rig.ack_all(client);
+    assert_eq!(rig.say(client, request("lds", &[], &[])), "CDS slow@1");
+    rig.now += GRACE;
+    assert_eq!(rig.advance(client), "LDS l@1");
+}
+
 #[test]
-fn a_cluster_that_is_not_ready_on_a_new_client_is_ready_again_with_it() {
+fn a_new_client_leaves_a_warm_cluster_warm() {
     let mut rig = Rig::started(SLOW);
     let new = rig.connect("another");
-    rig.say(new, request("cds", &[], &[]));
-    rig.say(new, request("eds", &["a"], &[]));
-    rig.ack_all(new);
-    assert_eq!(rig.say(new, request("lds", &[], &[])), "CDS slow@1");
-    rig.now += GRACE;
-    assert_eq!(rig.advance(new), "LDS l@1");
-    assert_eq!(rig.events(), "connected another, stalled slow");
+    stall_on(&mut rig, new);
+    assert_eq!(rig.events(), "connected another, stalled slow, ready elsewhere");
     assert_eq!(rig.answer(new, "cds", None), "");
-    assert_eq!(rig.events(), "stalled no more slow, warm slow");
+    assert_eq!(rig.events(), "stalled no more slow");
+    // nor is a version that is on its way a reason
+    assert_eq!(rig.publish("cds slow@2 !apart"), "CDS slow@2");
+    let third = rig.connect("third");
+    rig.say(third, request("cds", &[], &[]));
+    rig.say(third, request("eds", &["a"], &[]));
+    rig.ack_all(third);
+    assert_eq!(rig.say(third, request("lds", &[], &[])), "CDS slow@2");
+    rig.now += GRACE;
+    rig.advance(third);
+    assert_eq!(rig.events(), "connected third, stalled slow, ready elsewhere");
+}
+
+#[test]
+fn a_cluster_stalled_on_two_clients_ends_warm() {
+    let mut rig = Rig::new(SLOW);
+    let second = rig.connect("second");
+    stall_on(&mut rig, 0);
+    stall_on(&mut rig, second);
+    let told = "connected envoy, connected second, warm a, stalled slow, stalled slow on envoy second";
+    assert_eq!(rig.events(), told);
+    rig.ack("cds");
+    assert_eq!(rig.events(), "warm slow, stalled slow, ready elsewhere");
+    rig.answer(second, "cds", None);
+    assert_eq!(rig.events(), "stalled no more slow");
+}
+
+#[test]
+fn a_cluster_whose_stalled_client_leaves_stays_warm() {
+    let mut rig = Rig::new(SLOW);
+    let second = rig.connect("second");
+    stall_on(&mut rig, 0);
+    stall_on(&mut rig, second);
+    rig.ack("cds");
+    rig.events();
+    rig.clients.pop().expect("a client").session.leave(&mut rig.fleet);
+    assert_eq!(rig.events(), "stalled no more slow, gone second, 1 left");
+}
+
+#[test]
+fn a_cluster_that_is_slow_after_all_clients_left_is_stalled() {
+    let mut rig = Rig::started(SLOW);
+    rig.reconnect();
+    stall_on(&mut rig, 0);
+    assert_eq!(rig.events(), "gone envoy, 0 left, connected envoy, warm a, stalled slow");
 }
 
 #[test]

@@ -144,6 +144,7 @@ pub(super) fn show_event(event: &Event) -> String {
             }
         },
         Event::Stalled { name, nodes, .. } if nodes.is_empty() => format!("stalled no more {name}"),
+        Event::Stalled { name, was_warm: true, .. } => format!("stalled {name}, ready elsewhere"),
         Event::Stalled { name, nodes, .. } if nodes.len() == 1 => format!("stalled {name}"),
         Event::Stalled { name, nodes, .. } => format!("stalled {name} on {}", nodes.join(" ")),
         Event::Namesakes { node, .. } => format!("namesakes {}", node.id),
