@@ -143,7 +143,7 @@ pub enum Event {
         /// On which it is not ready now, as they call themselves, at most [`MOST_OBJECTIONS`]; none once it is ready on each or they are
         /// gone.
         nodes: Vec<Arc<str>>,
-        /// [`Event::ClusterWarm`] was told of some version of it before: clients that had it still have it ready.
+        /// [`Event::ClusterWarm`] was reported of some version of it before: clients that had it still have it ready.
         was_warm: bool,
     },
     /// What the clients send to a cluster, as they report it.

@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 
 pub(crate) mod journal;
 
-/// For how many seconds an identity that is gone keeps its age: a day. A rollback or a file that is mended the next morning loses nothing.
+/// For how many seconds an identity that is gone keeps its age: a day. A rollback or a file that is repaired the next morning loses nothing.
 pub(crate) const KEPT: i64 = 24 * 60 * 60;
 
 /// Identities that are gone and keep their age, at most, at some 300 bytes each: 20 MB. Beyond, the namespace with the most of them loses its oldest:

@@ -13,7 +13,7 @@ use crate::hostname::Hostname;
 #[cfg(test)]
 mod tests;
 
-/// The reason why a backend leads nowhere, in words.
+/// The reason of a backend that leads nowhere, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     /// None: it is only written wrong.

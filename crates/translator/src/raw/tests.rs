@@ -22,7 +22,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         let items = config[field].as_array().into_iter().flatten();
         items.map(|text| Arc::from(text.as_str().unwrap_or_default())).collect()
     };
-    let fault = || vec![RawFault::new("odd", "nobody knows it")];
+    let fault = || vec![RawFault::new("odd", "it is not known")];
     let odd = config.get("odd").is_some();
     if odd && strict {
         return RawReading { errors: fault(), ..RawReading::default() };
@@ -252,8 +252,8 @@ fn what_nobody_knows_is_a_warning_in_objects_of_bootes_and_an_error_in_ours_unle
         odd(Kind::EnvoyListener, "ours", None),
         odd(Kind::EnvoyListener, "lax", Some("false")),
     ]);
-    let warned = "Warning=True/UnsupportedValue: spec.config.odd: nobody knows it";
-    let refused = "Accepted=False/Invalid: spec.config.odd: nobody knows it";
+    let warned = "Warning=True/UnsupportedValue: spec.config.odd: it is not known";
+    let refused = "Accepted=False/Invalid: spec.config.odd: it is not known";
     assert_eq!(said(&world, Kind::BootesListener, "theirs")[3], warned);
     assert_eq!(said(&world, Kind::BootesListener, "strict")[0], refused);
     assert_eq!(said(&world, Kind::EnvoyListener, "ours")[0], refused);

@@ -92,7 +92,7 @@ fn a_path_to_a_socket_of_chancery_is_refused_in_each_spelling() {
 fn socket_has_to_be_below_a_folder_that_the_operator_allows() {
     let none = places(&[]);
     let refused = |here: bool| none.refuses_socket("/run/apps/a.sock", here, Ok("/run/apps/a.sock")).is_some();
-    assert!(refused(false) && !refused(true), "in a cluster there is none without a word of the operator");
+    assert!(refused(false) && !refused(true), "in a cluster there is none without the operator's flag");
     let places = OwnPlaces { socket_roots: vec!["/run/apps".into()], ..places(&[]) };
     for here in [true, false] {
         assert_eq!(places.refuses_socket("/run/apps/a.sock", here, Ok("/run/apps/a.sock")), None);

@@ -97,7 +97,7 @@ fn a_first_start_without_any_host_of_routes_that_have_them_apart_is_ready_and_ho
     and_then(stage, vec![host("any", 1, "a")]);
 }
 
-/// A resolver that answers nobody.
+/// A resolver that gives no answer.
 fn silent() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").unwrap()
 }
@@ -118,9 +118,9 @@ fn a_first_start_with_a_name_that_is_not_resolved_serves_all_other_routes() {
         [stage.small(1), more].concat()
     });
     stage.wait_for_answer("any", "200 a");
-    // that it is late is told at once, and not when it is given up: so long no route is held back
+    // that it is late is reported at once, and not when it is given up: so long no route is held back
     stage.wait("it to be late", |event| matches!(event, Event::Stalled { name, .. } if &**name == "dns"));
-    wait_for("nobody to answer", SOON, || get(other, "any").starts_with("503"));
+    wait_for("no answer of a backend", SOON, || get(other, "any").starts_with("503"));
     wait_for("the name to be resolved", SOON, || {
         answer_names(&resolver);
         get(other, "any") == "200 b"
@@ -128,7 +128,7 @@ fn a_first_start_with_a_name_that_is_not_resolved_serves_all_other_routes() {
     stage.end();
 }
 
-/// All clusters have names, so that Envoy is told of none before it asks for listeners.
+/// All clusters have names, so that Envoy gets none before it asks for listeners.
 fn a_first_start_with_names_alone_serves_them_from_the_first_request() {
     let resolver = silent();
     let answering = resolver.try_clone().unwrap();
