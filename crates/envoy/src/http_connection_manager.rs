@@ -38,7 +38,7 @@ const IDLE_SECONDS: u32 = 3600;
 const REQUEST_HEADERS_SECONDS: u32 = 10;
 /// Silence on a stream in both directions: long enough for a WebSocket or a long poll, short enough that clients that left without
 /// a word do not stay for ever.
-const STREAM_IDLE_SECONDS: u32 = 3600;
+pub(crate) const STREAM_IDLE_SECONDS: u32 = 3600;
 /// Streams of one HTTP/2 connection and the bytes in flight on one stream and on all: Envoy's advice for an edge proxy.
 /// A connection can hold at most 1 MiB of ours.
 const HTTP2_STREAMS: u32 = 100;

@@ -115,6 +115,12 @@ pub(crate) fn messages(piece: &RoutePiece) -> Vec<Route> {
 /// Builds the Envoy routes of one route in order of precedence, and notes the clusters that they name.
 fn each(route: &ir::Route, clusters: &mut Vec<ClusterName>, mut emit: impl FnMut(Route)) {
     note_clusters(route, clusters);
+    let mut emit = |message: Route| {
+        if let Some(preflight) = cors::preflight(&message) {
+            emit(preflight);
+        }
+        emit(message);
+    };
     match &route.action {
         Action::Forward(forward) => forward::routes(route, forward, emit),
         Action::Redirect(redirect) => redirect::routes(base(route), &route.filters, redirect, emit),

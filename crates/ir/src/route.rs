@@ -150,7 +150,7 @@ pub struct Respond {
 pub struct Forward {
     /// At least one, and the weights do not sum up to 0 (such a route is a [`Respond`] with 500).
     pub destinations: Vec<Destination>,
-    /// The whole exchange, retries included; `None` is unlimited.
+    /// The whole exchange, retries included. `None` is unlimited for as long as something is sent; zero is unlimited, whatever is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     /// One try; `None` is unlimited.

@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use ir::route::Cors;
+use proto::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
+use proto::envoy::config::route::v3::{Route, RouteMatch};
 use proto::envoy::extensions::filters::http::cors::v3::CorsPolicy;
 use proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use proto::google::protobuf::Any;
 
-use super::matches::string;
+use super::matches::{exact, present, string};
 use crate::regex::escape;
+
+/// The pseudo header of the method.
+const METHOD: &str = ":method";
+
+/// The method of preflights.
+const PREFLIGHT: &str = "OPTIONS";
 
 /// The filter's name, as key of a route's configuration for it.
 pub(crate) const FILTER: &str = "envoy.filters.http.cors";
@@ -27,6 +35,38 @@ pub(super) fn policy(cors: &Cors) -> Any {
         forward_not_matching_preflights: Some(false),
         ..CorsPolicy::default()
     })
+}
+
+/// The route that takes the preflights of one that has a policy and takes one method only: a browser asks with `OPTIONS` whether that method is allowed
+/// (Fetch standard, 4.9). The filter answers all of them.
+pub(super) fn preflight(route: &Route) -> Option<Route> {
+    if !route.typed_per_filter_config.contains_key(FILTER) {
+        return None;
+    }
+    let asked = method(route.r#match.as_ref()?)?.to_owned();
+    if asked == PREFLIGHT {
+        return None;
+    }
+    let mut preflight = route.clone();
+    let headers = &mut preflight.r#match.as_mut()?.headers;
+    headers.retain(|header| header.name != METHOD);
+    headers.extend([
+        exact(METHOD, PREFLIGHT.to_owned()),
+        present("origin"),
+        exact("access-control-request-method", asked),
+    ]);
+    Some(preflight)
+}
+
+/// The one method that a match takes.
+fn method(matches: &RouteMatch) -> Option<&str> {
+    let header = matches.headers.iter().find(|header| header.name == METHOD)?;
+    match header.header_match_specifier.as_ref()? {
+        HeaderMatchSpecifier::StringMatch(StringMatcher {
+            match_pattern: Some(MatchPattern::Exact(method)), ..
+        }) => Some(method),
+        _ => None,
+    }
 }
 
 fn list(values: &[Arc<str>]) -> String {

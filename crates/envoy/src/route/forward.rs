@@ -1,6 +1,7 @@
 //! Forwarding: one destination, several by weight in one Envoy route, or several Envoy routes by fraction.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use ir::ClusterName;
 use ir::route::{Backend, Destination, Filters, Forward, Respond, Rewrite};
@@ -15,6 +16,7 @@ use super::path::{PathPlan, substitute};
 use super::{
     base, external_auth, finish, headers, mirror, of_backend, reason, redirect, respond_route, retry, session,
 };
+use crate::http_connection_manager::STREAM_IDLE_SECONDS;
 use crate::wire::{duration, millionths, seconds};
 
 /// Destinations of weight 0 get nothing and are left out.
@@ -114,6 +116,7 @@ fn single(route: &ir::Route, forward: &Forward, destination: &Destination, mut e
     let mut action = action(forward, &filters);
     action.cluster_specifier = Some(ClusterSpecifier::Cluster(cluster(&destination.backend).to_owned()));
     note_broken([destination], &mut message, &mut action);
+    message.request_body_buffer_limit = retry::body_limit(forward);
     let mut message = finish(message, &filters, route::Action::Route(action));
     message.response_headers_to_add.extend(filters.session.as_deref().and_then(session::told));
     emit(message);
@@ -131,6 +134,7 @@ fn weighted(route: &ir::Route, forward: &Forward) -> Route {
     action.cluster_specifier =
         Some(ClusterSpecifier::WeightedClusters(WeightedCluster { clusters, ..WeightedCluster::default() }));
     note_broken(live(), &mut message, &mut action);
+    message.request_body_buffer_limit = retry::body_limit(forward);
     if merge {
         let plain = filters.to_mut();
         plain.request_headers = Default::default();
@@ -162,6 +166,7 @@ fn action(forward: &Forward, filters: &Filters) -> RouteAction {
     let host = rewrite.and_then(|rewrite| rewrite.host.as_ref());
     let mut action = RouteAction {
         timeout: Some(forward.timeout.map_or_else(|| seconds(0), duration)),
+        idle_timeout: idle_timeout(forward),
         retry_policy: retry::policy(forward),
         request_mirror_policies: mirror::policies(&filters.mirrors),
         upgrade_configs: external_auth::upgrades(filters),
@@ -175,6 +180,13 @@ fn action(forward: &Forward, filters: &Filters) -> RouteAction {
         PathPlan::Regex { pattern, substitution } => action.regex_rewrite = Some(substitute(pattern, substitution)),
     }
     action
+}
+
+/// The silence that a request may keep, where its route allows it more time than [`STREAM_IDLE_SECONDS`]: then its own time-outs are the limit.
+fn idle_timeout(forward: &Forward) -> Option<prost_types::Duration> {
+    let limit = Duration::from_secs(STREAM_IDLE_SECONDS.into());
+    let asked = forward.timeout.or(forward.try_timeout)?;
+    (asked.is_zero() || asked > limit).then(|| duration(asked))
 }
 
 fn cluster(backend: &Backend) -> &str {

@@ -16,7 +16,7 @@ use super::spelling;
 pub(super) fn route_match(matches: &RouteMatch) -> route::RouteMatch {
     let mut headers = Vec::with_capacity(matches.headers.len() + usize::from(matches.method.is_some()));
     if let Some(method) = &matches.method {
-        headers.push(header_matcher(":method", string(MatchPattern::Exact(method.as_ref().to_owned()))));
+        headers.push(exact(":method", method.as_ref().to_owned()));
     }
     headers.extend(matches.headers.iter().map(|named| header_matcher(&named.name, value(&named.value))));
     route::RouteMatch {
@@ -53,6 +53,17 @@ fn header_matcher(name: &str, matcher: StringMatcher) -> route::HeaderMatcher {
         header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(matcher)),
         ..route::HeaderMatcher::default()
     }
+}
+
+/// Requests with a header of one value.
+pub(super) fn exact(name: &str, value: String) -> route::HeaderMatcher {
+    header_matcher(name, string(MatchPattern::Exact(value)))
+}
+
+/// Requests that have a header.
+pub(super) fn present(name: &str) -> route::HeaderMatcher {
+    let header_match_specifier = Some(HeaderMatchSpecifier::PresentMatch(true));
+    route::HeaderMatcher { name: name.to_owned(), header_match_specifier, ..route::HeaderMatcher::default() }
 }
 
 /// Requests whose host has a port. One in brackets without (RFC 3986, 3.2.2) ends with its bracket.

@@ -14,6 +14,10 @@ use crate::wire::duration;
 /// Envoy's rule for a pause without upper end: ten times the base.
 const MAX_BACKOFF_FACTOR: u32 = 10;
 
+/// The body of a request that is kept to be sent again, in bytes. A longer one is sent once. Without a limit of its own a request has that of its
+/// connection, [`crate::listener::CONNECTION_BUFFER`].
+const RETRIED_BODY: u64 = 1 << 20;
+
 /// How often another endpoint is looked for that was not yet tried, before any is taken.
 const HOST_SELECTION_ATTEMPTS: i64 = 5;
 
@@ -38,6 +42,11 @@ pub(super) fn policy(forward: &Forward) -> Option<RetryPolicy> {
             ..RetryPolicy::default()
         }),
     }
+}
+
+/// The bytes of a request's body that are kept for further tries; none where nothing is tried again.
+pub(super) fn body_limit(forward: &Forward) -> Option<u64> {
+    forward.retry.as_deref().filter(|retry| retry.attempts > 0).map(|_| RETRIED_BODY)
 }
 
 /// A connection that could not be made and a request that was refused before any work are always tried again.

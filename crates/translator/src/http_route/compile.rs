@@ -585,21 +585,24 @@ fn timeouts(rule: &Written<'_>) -> Result<Timeouts, (&'static str, String)> {
                 let text = format!("{} attempts are too many, {MAX_ATTEMPTS} can be made", retry.attempts);
                 return Err(("retry.attempts", text));
             }
-            Some(Retry { attempts: retry.attempts, codes, backoff: duration(backoff, "retry.backoff")? })
+            Some(Retry {
+                attempts: retry.attempts,
+                codes,
+                backoff: duration(backoff, "retry.backoff")?.filter(|duration| !duration.is_zero()),
+            })
         }
     };
     Ok(Timeouts {
         request: duration(request, "timeouts.request")?,
-        attempt: duration(attempt, "timeouts.backendRequest")?,
+        attempt: duration(attempt, "timeouts.backendRequest")?.filter(|duration| !duration.is_zero()),
         retry,
     })
 }
 
-/// A duration; zero is off.
 fn duration(text: &Option<DurationText>, field: &'static str) -> Result<Option<Duration>, (&'static str, String)> {
     match text {
         None => Ok(None),
-        Some(DurationText::Valid(duration)) => Ok(Some(*duration).filter(|duration| !duration.is_zero())),
+        Some(DurationText::Valid(duration)) => Ok(Some(*duration)),
         Some(DurationText::Invalid(text)) => Err((field, format!("{text:?} is not a duration such as 500ms or 1h30m"))),
     }
 }

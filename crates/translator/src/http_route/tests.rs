@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{Kind, LabelSelector, Object, ObjectKey, RouteObject};
 use ir::route::{Action, Backend, PathMatch};
@@ -223,7 +224,7 @@ fn timeouts_and_retries_are_read_with_zero_as_off() {
     let off = outcome(json!([{"backendRefs": v1(), "timeouts": {"request": "0s"}, "retry": {"attempts": 0}}]));
     let routes_off = routes(&off);
     let forwarded = forward(&routes_off[0]);
-    assert_eq!((forwarded.timeout, forwarded.try_timeout, &forwarded.retry), (None, None, &None));
+    assert_eq!((forwarded.timeout, forwarded.try_timeout, &forwarded.retry), (Some(Duration::ZERO), None, &None));
 }
 
 #[test]

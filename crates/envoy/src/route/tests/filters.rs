@@ -169,3 +169,26 @@ fn escaped_text_matches_itself_only() {
         assert_eq!(crate::regex::escape(text), wanted);
     }
 }
+
+#[test]
+fn preflights_of_a_route_with_a_method_have_a_route_of_their_own() {
+    let filters = Filters { cors: Some(Arc::new(Cors::default())), ..Filters::default() };
+    let matched = |method: Option<&str>| {
+        let mut found = forwarding(vec![to("a", 1)], filters.clone());
+        found.matches.method = method.map(Into::into);
+        let found = routes(found);
+        found.as_array().unwrap().iter().map(|route| route["match"]["headers"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(matched(None).len(), 1);
+    assert_eq!(matched(Some("OPTIONS")).len(), 1);
+    let [preflight, own] = &matched(Some("GET"))[..] else { panic!("two routes") };
+    expect(own, "[{name: ':method', stringMatch: {exact: GET}}]");
+    expect(
+        preflight,
+        "
+- {name: ':method', stringMatch: {exact: OPTIONS}}
+- {name: origin, presentMatch: true}
+- {name: access-control-request-method, stringMatch: {exact: GET}}
+",
+    );
+}

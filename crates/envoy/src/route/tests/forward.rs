@@ -155,6 +155,18 @@ fn time_outs_are_the_users() {
 }
 
 #[test]
+fn no_silence_ends_a_request_before_its_own_time_outs() {
+    let hours = |hours: u64| Some(Duration::from_secs(hours * 3600));
+    check_forward(|forward| forward.timeout = hours(1), "route: {cluster: a, timeout: 3600s}");
+    check_forward(|forward| forward.timeout = hours(2), "route: {cluster: a, timeout: 7200s, idleTimeout: 7200s}");
+    check_forward(|forward| forward.timeout = hours(0), "route: {cluster: a, idleTimeout: 0s}");
+    check_forward(
+        |forward| forward.try_timeout = hours(2),
+        "route: {cluster: a, idleTimeout: 7200s, retryPolicy: {numRetries: 0, perTryTimeout: 7200s}}",
+    );
+}
+
+#[test]
 fn retries_cover_refusals_always_and_codes_and_resets_where_asked() {
     let predicate = "
     retryHostPredicate:
@@ -172,6 +184,7 @@ route:
   retryPolicy:
     retryOn: connect-failure,refused-stream
     numRetries: 1{predicate}
+requestBodyBufferLimit: '1048576'
 "
         ),
     );
@@ -190,6 +203,7 @@ route:
     perTryTimeout: 1s{predicate}
     retriableStatusCodes: [500, 503]
     retryBackOff: {{baseInterval: 0.100s, maxInterval: 1s}}
+requestBodyBufferLimit: '1048576'
 "
         ),
     );
