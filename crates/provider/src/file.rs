@@ -102,7 +102,7 @@ impl Loaded {
         let objects = self.objects.into_iter().map(|(object, origin)| Change::Apply(object, origin));
         let problems = self.problems.into_iter().map(|(origin, problems)| Change::Problems { origin, problems });
         let mut batch = Batch { source: Source::File, changes: objects.chain(problems).collect(), listed: true };
-        SocketPaths::default().add(&mut batch);
+        SocketPaths::read_once().add(&mut batch);
         batch
     }
 }

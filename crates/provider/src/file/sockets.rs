@@ -29,6 +29,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LOOK_AT_START: Duration = Duration::from_secs(2);
 const NAME_AT_START: Duration = Duration::from_millis(200);
 
+/// The same where files are read once and nothing is served: an answer that is late is a wrong report.
+const LOOK_ONCE: Duration = Duration::from_secs(10);
+
 /// Time that a look waits for its paths; the rest is for the next one. The end of the process waits for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -54,6 +57,8 @@ type Stall = Arc<dyn Fn(&std::path::Path) + Send + Sync>;
 
 struct Shared {
     refuses: Box<Refuses>,
+    /// Time that the first batches wait for their new paths, in all and for one name.
+    at_start: (Duration, Duration),
     state: Mutex<State>,
     /// A path was looked at.
     looked: Condvar,
@@ -105,9 +110,19 @@ impl fmt::Debug for SocketPaths {
 impl SocketPaths {
     /// Returns no paths yet. A path that led to a target that `refuses` names is held as refused for a while after that.
     pub fn new(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self::waiting(Box::new(refuses), (LOOK_AT_START, NAME_AT_START))
+    }
+
+    /// Returns no paths yet, where files are read once.
+    pub fn read_once() -> Self {
+        Self::waiting(Box::new(|_| false), (LOOK_ONCE, LOOK_ONCE))
+    }
+
+    fn waiting(refuses: Box<Refuses>, at_start: (Duration, Duration)) -> Self {
         let (state, looked, late) = (Mutex::default(), Condvar::new(), Notify::new());
         Self(Arc::new(Shared {
-            refuses: Box::new(refuses),
+            refuses,
+            at_start,
             state,
             looked,
             late,
@@ -133,7 +148,7 @@ impl SocketPaths {
             }
         }
         if !named.is_empty() {
-            let (all, one) = if state.is_started { (FIRST_LOOK, FIRST_LOOK) } else { (LOOK_AT_START, NAME_AT_START) };
+            let (all, one) = if state.is_started { (FIRST_LOOK, FIRST_LOOK) } else { self.0.at_start };
             let is_known = |state: &State| named.iter().all(|path| state.is_known(path));
             state = self.0.wait(state, (all, one), is_known);
         }

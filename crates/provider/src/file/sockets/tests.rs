@@ -234,6 +234,15 @@ fn path_is_known_as_long_as_a_backend_names_it() {
 #[test]
 fn relative_path_is_not_followed() {
     let mut batch = batch("one", &["relative/xds.sock", ""]);
-    SocketPaths::default().add(&mut batch);
+    SocketPaths::read_once().add(&mut batch);
     assert_eq!(said(&batch).first(), Some(&("relative/xds.sock".to_owned(), Some("relative/xds.sock".to_owned()))));
+}
+
+#[test]
+fn files_that_are_read_once_wait_for_a_slow_path() {
+    let sockets = SocketPaths::read_once();
+    *sockets.0.stall.lock().unwrap() = Some(Arc::new(|_: &Path| std::thread::sleep(3 * super::NAME_AT_START)));
+    let mut batch = batch("one", &["/slow"]);
+    sockets.add(&mut batch);
+    assert_eq!(said(&batch), [("/slow".to_owned(), Some("/slow".to_owned()))]);
 }
