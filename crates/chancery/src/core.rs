@@ -1,9 +1,9 @@
 //! The one thread that owns the graph: events in, one tick for all that wait, changes out. Nothing else writes.
 
-mod comings;
 mod explain;
 mod facts;
 mod holding;
+mod lines;
 mod loads;
 mod metrics;
 mod patches;
@@ -35,8 +35,8 @@ use crate::last_good;
 use crate::publish::Publisher;
 use crate::report::{self, Findings, Transitions};
 
-use comings::Comings;
 use holding::Holding;
+use lines::Lines;
 use metrics::Metrics;
 use replicas::Replicas;
 pub(crate) use thread::Thread;
@@ -99,7 +99,7 @@ pub(crate) struct Core {
     metrics: Metrics,
     /// Gateways that there are not, of which a proxy is connected all the same.
     strangers: BTreeSet<Arc<str>>,
-    comings: Comings,
+    lines: Lines,
     /// Where statuses go that somebody writes elsewhere.
     board: Option<Board>,
     replicas: Replicas,
@@ -183,7 +183,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<(mpsc::Sender<Input>, Asking
         clock: parts.clock,
         metrics: Metrics::default(),
         strangers: BTreeSet::new(),
-        comings: Comings::new(Instant::now()),
+        lines: Lines::new(Instant::now()),
         board: parts.board,
         replicas: Replicas::new(parts.told),
         leaving: BTreeSet::new(),

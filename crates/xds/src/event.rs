@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::load::ClusterLoad;
+use crate::redact;
 use crate::resource::{TypeUrl, Version};
 
 /// Who a client says it is. Nothing here is proven: it may narrow what a client sees and name it to people, nothing more.
@@ -32,6 +33,11 @@ pub struct Features {
 }
 
 impl Node {
+    /// The `id` as far as it may be shown to people: one line of at most 253 characters.
+    pub fn shown(&self) -> Arc<str> {
+        redact::node(&self.id)
+    }
+
     /// Whether this is an Envoy, of which is known what it does with what it is sent (rules R1 to R17). Whoever else it is, is served by
     /// the protocol's document alone.
     pub(crate) fn is_envoy(&self) -> bool {

@@ -85,11 +85,13 @@ impl Core {
                 self.note_departed(&fleet, connected)
             }
             Event::Namesakes { fleet, node } => {
-                warn!(
-                    gateway = %fleet,
-                    node = %node.id,
-                    "several proxies have one node id: give each its own, for example with --service-node"
-                );
+                if self.lines.takes_warning(&fleet, Instant::now()) {
+                    warn!(
+                        gateway = %fleet,
+                        node = %node.shown(),
+                        "several proxies have one node id: give each its own, for example with --service-node"
+                    );
+                }
                 false
             }
             Event::Live { fleet } => {
@@ -121,7 +123,9 @@ impl Core {
                 false
             }
             Event::Misreported { fleet, node, text } => {
-                warn!(gateway = %fleet, node = %node.id, "a proxy's load reports hold {text}; the possible part counts");
+                if self.lines.takes_warning(&fleet, Instant::now()) {
+                    warn!(gateway = %fleet, node = %node.shown(), "a proxy's load reports hold {text}; the possible part counts");
+                }
                 self.metrics.misreports += 1;
                 false
             }
@@ -132,23 +136,30 @@ impl Core {
     /// A cluster does not become ready on these proxies. One that starts takes nothing from those that have it ready.
     fn note_stalled(&mut self, key: FactKey, nodes: &[Arc<str>], was_warm: bool) -> bool {
         let FactKey { fleet, name } = &key;
+        let is_said = self.lines.takes_warning(fleet, Instant::now());
         if nodes.is_empty() {
-            info!(gateway = %fleet, cluster = %name, "no proxy waits for the cluster any more");
+            if is_said {
+                info!(gateway = %fleet, cluster = %name, "no proxy waits for the cluster any more");
+            }
             return false;
         }
         let nodes = nodes.join(", ");
         if was_warm {
-            warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready on some proxies; only their routes to it wait");
+            if is_said {
+                warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready on some proxies; only their routes to it wait");
+            }
             return false;
         }
-        warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready; only routes to it wait");
+        if is_said {
+            warn!(gateway = %fleet, cluster = %name, %nodes, "a cluster does not become ready; only routes to it wait");
+        }
         self.set_cluster(key, ClusterState::Stalled)
     }
 
     /// A proxy of this fleet came or went; so many are connected now.
     pub(super) fn note_coming(&mut self, what: &str, fleet: &Arc<str>, node: &Node, connected: usize) {
-        if self.comings.is_to_be_said(Instant::now()) {
-            info!(gateway = %fleet, node = %node.id, connected, "a proxy {what}");
+        if self.lines.takes_coming(Instant::now()) {
+            info!(gateway = %fleet, node = %node.shown(), connected, "a proxy {what}");
         }
         self.metrics.connected(Arc::clone(fleet), connected);
         self.note_stranger(fleet);
@@ -322,9 +333,10 @@ impl Core {
 
     /// The first proxy of a fleet has everything: from now on routes wait for their clusters.
     fn fleet_is_live(&mut self, fleet: &Arc<str>) {
-        if self.lacks_a_listener(fleet) {
+        let is_said = self.lines.takes_coming(Instant::now());
+        if is_said && self.lacks_a_listener(fleet) {
             info!(gateway = %fleet, "the first complete configuration is answered, and not all of it is accepted");
-        } else {
+        } else if is_said {
             info!(gateway = %fleet, "the first complete configuration is acknowledged");
         }
         let name = FleetName(Arc::clone(fleet));
