@@ -13,6 +13,16 @@ const OFFERED: &str = "/stats/prometheus";
 /// What of it is offered on loopback: everything but private keys.
 const SHOWN: &str = "/config_dump";
 
+/// Answers of [`OFFERED`] in a row, and one more each second. The main thread makes them, at 0.1 ms for each route, and has the configuration to take
+/// in as well. Three collectors that ask every 5 s need fewer.
+const OFFERED_AT_ONCE: u32 = 10;
+
+/// Requests to the admin interface at a time, and as many that wait. Its one thread works for one.
+const ASKED_AT_ONCE: u32 = 4;
+
+/// Time after which a connection of a probe or collector that is silent ends, and in which the head of a request is to arrive.
+const LOCAL_IDLE: &str = "10s";
+
 /// What probes ask.
 const READY: &str = "/ready";
 
@@ -29,7 +39,10 @@ pub(super) fn http2() -> Value {
 
 /// The way to the proxy's own admin interface.
 pub(super) fn admin_cluster(endpoint: &Endpoint) -> Value {
-    static_cluster(ADMIN_CLUSTER, endpoint, json!({ "httpProtocolOptions": {} }))
+    let mut cluster = static_cluster(ADMIN_CLUSTER, endpoint, json!({ "httpProtocolOptions": {} }));
+    let most = json!({ "maxPendingRequests": ASKED_AT_ONCE, "maxRequests": ASKED_AT_ONCE });
+    put(&mut cluster, "circuitBreakers", json!({ "thresholds": [most] }));
+    cluster
 }
 
 fn static_cluster(name: &str, endpoint: &Endpoint, protocol: Value) -> Value {
@@ -64,7 +77,8 @@ pub(super) fn tcp_keepalive() -> Value {
 /// routes arrive (measured: 15 s and more), and a proxy that serves would be taken out of its Service.
 pub(super) fn listener(address: SocketAddr) -> Value {
     let ready = json!({ "name": "envoy.filters.http.health_check", "typedConfig": ready() });
-    offering((LOCAL_LISTENER, address), "local", &[ready], offer(OFFERED))
+    let few = json!({ "name": "envoy.filters.http.local_ratelimit", "typedConfig": few() });
+    offering((LOCAL_LISTENER, address), "local", &[ready, few], offer(OFFERED))
 }
 
 /// Shows what the proxy has. Of thousands of routes it is some hundred megabytes, which take their time.
@@ -82,6 +96,8 @@ fn offering((name, address): (&str, SocketAddr), prefix: &str, filters: &[Value]
     let router = json!({ "name": "envoy.filters.http.router", "typedConfig": router });
     let manager = json!({
         "statPrefix": prefix,
+        "commonHttpProtocolOptions": { "idleTimeout": LOCAL_IDLE },
+        "requestHeadersTimeout": LOCAL_IDLE,
         "routeConfig": { "name": name, "virtualHosts": [{ "name": name, "domains": ["*"], "routes": [route] }] },
         "httpFilters": filters.iter().chain([&router]).collect::<Vec<_>>(),
     });
@@ -102,6 +118,20 @@ fn ready() -> Value {
     any(
         "envoy.extensions.filters.http.health_check.v3.HealthCheck",
         json!({ "passThroughMode": false, "headers": [path] }),
+    )
+}
+
+/// 429 beyond [`OFFERED_AT_ONCE`].
+fn few() -> Value {
+    let always = json!({ "defaultValue": { "numerator": 100 } });
+    any(
+        "envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit",
+        json!({
+            "statPrefix": "local",
+            "tokenBucket": { "maxTokens": OFFERED_AT_ONCE, "tokensPerFill": 1, "fillInterval": "1s" },
+            "filterEnabled": always,
+            "filterEnforced": always,
+        }),
     )
 }
 
