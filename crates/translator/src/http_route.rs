@@ -28,7 +28,7 @@ use crate::hostname::Hostname;
 use crate::key::{Age, BackendKey, ClusterTarget, Place, Rank, Transport};
 use crate::listener::{Owner, Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
-use crate::route_budget::{Admission, CLUSTER};
+use crate::route_budget::{Admission, CLUSTER, ClusterCharge, ClusterPayer, RouteCost};
 
 /// What a route asks of the tables. Plain maps implement it too, for tests.
 pub(crate) trait Lookup: Grants {
@@ -229,15 +229,15 @@ impl RouteOutcome {
     }
 }
 
-/// What follows from a route, and how many entries it makes where it is attached; reads only what its references lead to.
+/// What follows from a route, and what it costs where it is attached; reads only what its references lead to.
 pub(crate) fn evaluate(
     lookup: &mut impl Lookup,
     key: &ObjectKey,
     route: &RouteObject,
     admission: Admission,
-) -> (RouteOutcome, u32) {
+) -> (RouteOutcome, RouteCost) {
     let mut problems = Vec::new();
-    let mut entries = 0;
+    let mut cost = RouteCost::default();
     let attachment = attach(lookup, key, route, &mut problems);
     let mut outcome = RouteOutcome {
         route: route.clone(),
@@ -255,6 +255,7 @@ pub(crate) fn evaluate(
         let mut targets = Targets::new(lookup, key, sends);
         let rules = compile(&mut targets, route, &mut problems);
         let (mut clusters, bad_reference) = targets.finish(&mut problems);
+        cost.clusters = charges(key, &attachment.fleets, &clusters);
         if key.kind() == Some(Kind::UdpRoute) {
             // Datagrams go to a cluster of their listener, which has endpoints of all that the route names.
             clusters = Box::default();
@@ -265,12 +266,12 @@ pub(crate) fn evaluate(
             outcome.refuse(&Refusal::new(unusable.reason, unusable.text.clone()));
         }
         let mut variants = Variants::new(&rules);
-        entries = variants.count(&attachment.fleets, &clusters);
-        if let Some(refusal) = admission.refusal(key.namespace(), entries) {
+        cost.entries = variants.count(&attachment.fleets, &clusters);
+        if let Some(refusal) = admission.refusal(key.namespace(), cost.entries) {
             problems.push(Finding::error("spec", &*refusal.text));
             outcome.refuse(&refusal);
         }
-        if admission.admits(entries) {
+        if admission.admits(cost.entries) {
             let age = Age::from(route.meta());
             let fleets = attachment.fleets.into_iter();
             outcome.attached = fleets.map(|fleet| fill(fleet, &mut variants, &clusters, age)).collect();
@@ -278,7 +279,34 @@ pub(crate) fn evaluate(
     }
     faults.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
     outcome.faults = (faults != Faults::default()).then(|| Box::new(faults));
-    (outcome, entries)
+    (outcome, cost)
+}
+
+/// The clusters of a route on each of its Gateways. Datagrams go to a cluster of their listener, so each listener has the endpoints once more.
+fn charges(route: &ObjectKey, fleets: &[Attachment], clusters: &[ClusterTarget]) -> Vec<ClusterCharge> {
+    let namespace: Arc<str> = route.namespace().into();
+    let takes_datagrams = route.kind() == Some(Kind::UdpRoute);
+    let mut found = Vec::with_capacity(fleets.len().saturating_mul(clusters.len()));
+    for attachment in fleets {
+        let payer = ClusterPayer { namespace: Arc::clone(&namespace), fleet: attachment.fleet.clone() };
+        let charge = |listener: Option<Arc<str>>| {
+            let payer = &payer;
+            let of = move |target: &ClusterTarget| ClusterCharge {
+                payer: payer.clone(),
+                listener: listener.clone(),
+                target: target.clone(),
+            };
+            clusters.iter().map(of)
+        };
+        if takes_datagrams {
+            found.extend(attachment.listeners.iter().flat_map(|listener| charge(Some(listener.id.clone()))));
+        } else {
+            found.extend(charge(None));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Entries of the rules, made once for all listeners that are to get the same: once more per port where a redirect needs to know it.

@@ -5,6 +5,7 @@ mod attachment;
 mod backends;
 mod budget;
 mod delivery;
+mod endpoint_budget;
 mod grpc;
 mod guards;
 mod hosts;

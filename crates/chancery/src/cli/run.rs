@@ -176,7 +176,7 @@ pub(crate) struct XdsBounds {
     pub(crate) memory_limit: Option<u64>,
     /// Route entries that the routes of one namespace may make on all Gateways together; one route may make a quarter of them. A match is an
     /// entry on each listener and under each host name [default: one for each 2 KiB of memory, 65536 to 524288]. Routes beyond are not
-    /// attached, the youngest first
+    /// attached, the youngest first. As many endpoints may be in the clusters that they have on one Gateway
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1024..=1_000_000_000))]
     pub(crate) max_route_entries: Option<u32>,
 }

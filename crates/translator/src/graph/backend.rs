@@ -23,6 +23,7 @@ use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget, Transport};
 use crate::listener_set;
 use crate::lookup::{BackendTables, Reader};
+use crate::route_budget;
 use crate::secret::{self, Parsed};
 use crate::stream::{self, Share};
 use crate::x_backend_traffic_policy::{self, BackendPolicy};
@@ -104,6 +105,8 @@ pub(crate) struct Backends {
     /// Usable, or why not: all that routes read.
     verdicts: [Table<BackendKey, Verdict>; 4],
     pub(crate) sets: EndpointSets,
+    /// Endpoints as which those of a backend count in a budget.
+    steps: [Table<BackendKey, u32>; 4],
 }
 
 /// Sets of endpoints: which there are, and what they are made from.
@@ -125,6 +128,8 @@ pub(crate) struct EndpointSets {
 pub(crate) struct EndpointSet {
     pub(super) backend: BackendKey,
     digest: Digest,
+    /// The number of endpoints.
+    count: usize,
     /// Why there is no endpoint in it; none if there is one.
     pub(super) lack: Option<Lack>,
 }
@@ -229,6 +234,11 @@ impl Backends {
         found.is_some_and(|set| set.lack.is_some())
     }
 
+    /// Endpoints as which those of a backend count in each of its clusters.
+    pub(super) fn endpoint_step(&self, cx: &mut Cx<'_>, backend: &BackendKey) -> u32 {
+        cx.get(of_kind(self.steps, &backend.object), backend).copied().unwrap_or_default()
+    }
+
     /// What is behind it.
     pub(crate) fn readings_of(&self, object: &ObjectKey) -> Table<BackendKey, Arc<Reading>> {
         of_kind(self.readings, object)
@@ -283,7 +293,8 @@ pub(super) fn backends(
     ];
     let readings = [services, imports, objects, x_backends];
     let sets = endpoint_sets(g, inputs, settings.places, readings);
-    Backends { readings, verdicts, sets }
+    let steps = endpoint_steps(g, readings, sets);
+    Backends { readings, verdicts, sets, steps }
 }
 
 fn endpoint_sets(
@@ -302,7 +313,7 @@ fn endpoint_sets(
         let own = cx.get(places, &()).cloned().unwrap_or_default();
         let found = slice::find(wanted, &own, members.values());
         let lack = found.is_empty().then(|| slice::lack(wanted, &own, members.values()));
-        Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
+        Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: found.len(), lack }))
     };
     let pods = selectable_pods(g, inputs);
     let rows = [
@@ -310,8 +321,11 @@ fn endpoint_sets(
         g.derive("service_import_endpoint_set", imports, of_slices),
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
             let name = discovered(reading)?;
-            let digest = Digest::of(&object::localities(cx.get(inputs.backends, &key.object)?));
-            Some((name, EndpointSet { backend: key.clone(), digest, lack: None }))
+            let found = object::localities(cx.get(inputs.backends, &key.object)?);
+            Some((
+                name,
+                EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: count(&found), lack: None },
+            ))
         }),
         g.derive("x_backend_endpoint_set", x_backends, move |cx, key, reading| {
             let name = discovered(reading)?;
@@ -320,10 +334,36 @@ fn endpoint_sets(
             let own = cx.get(places, &()).cloned().unwrap_or_default();
             let found = x_backend::localities(&backend, &own, members.values());
             let lack = found.is_empty().then_some(Lack::Pod);
-            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), lack }))
+            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: count(&found), lack }))
         }),
     ];
     EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods, places }
+}
+
+/// The endpoints of all localities.
+fn count(localities: &[Locality]) -> usize {
+    localities.iter().map(|locality| locality.endpoints.len()).sum()
+}
+
+/// Endpoints of backends in coarse steps: what follows from these notices few changes of endpoints.
+fn endpoint_steps(
+    g: &mut Graph,
+    readings: [Table<BackendKey, Arc<Reading>>; 4],
+    sets: EndpointSets,
+) -> [Table<BackendKey, u32>; 4] {
+    let step = move |cx: &mut Cx<'_>, key: &BackendKey, reading: &Arc<Reading>| {
+        let Ok(view) = &reading.view else { return 0 };
+        let rows = of_kind(sets.rows, &key.object);
+        let count = || view.endpoints.set().and_then(|set| cx.get(rows, set)).map_or(0, |set| set.count);
+        route_budget::step(&view.endpoints, count)
+    };
+    let [services, imports, objects, x_backends] = readings;
+    [
+        g.map("service_endpoint_step", services, step),
+        g.map("service_import_endpoint_step", imports, step),
+        g.map("backend_endpoint_step", objects, step),
+        g.map("x_backend_endpoint_step", x_backends, step),
+    ]
 }
 
 /// Pods by each of their labels, of namespaces where an `XBackend` selects some.

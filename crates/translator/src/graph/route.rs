@@ -145,11 +145,13 @@ fn outcomes(g: &mut Graph, tables: RouteTables, budget: RouteBudget) -> Table<Ob
     let routes = tables.inputs.routes;
     let small = Draft::SMALL.min(budget.route());
     let drafts = g.map("route_draft", routes, move |cx, key, route| {
-        let (outcome, entries) = http_route::evaluate(&mut Reader { cx, tables }, key, route, Admission::AtMost(small));
-        let outcome = (entries <= small).then(|| Arc::new(outcome));
-        Draft { age: Age::from(route.meta()), entries, outcome }
+        let (outcome, cost) = http_route::evaluate(&mut Reader { cx, tables }, key, route, Admission::AtMost(small));
+        let outcome = (cost.entries <= small).then(|| Arc::new(outcome));
+        // One that is refused by itself pays for nothing.
+        let clusters = if cost.entries <= budget.route() { cost.clusters } else { Vec::new() };
+        Draft { age: Age::from(route.meta()), entries: cost.entries, clusters: clusters.into(), outcome }
     });
-    let budgets = budget::budgets(g, drafts, budget);
+    let budgets = budget::budgets(g, drafts, tables.backends, budget);
     g.derive("route", drafts, move |cx, key, draft| {
         let admission = budgets.admission(cx, key, draft);
         if let (Some(outcome), true) = (&draft.outcome, admission.admits(draft.entries)) {
