@@ -83,6 +83,7 @@ pub(crate) fn judge_together(
     }
     leave_out_refused(lookup, &gateway::fleet(key), listeners);
     conflict::mark_conflicts(listeners, owned);
+    conflict::mark_surplus(listeners);
     if !lookup.is_file_mode() {
         conflict::mark_crowded(listeners);
     }

@@ -7,6 +7,7 @@ use api::ObjectKey;
 use super::host::PortHosts;
 use super::{ListenerPlan, Refusal, Socket, Speaks};
 use crate::hostname::Hostname;
+use crate::key::ClusterTarget;
 
 /// Ports of a Gateway in a cluster. Each is a port of its Service and one of the 2,768 that a cluster has for nodes (30000 to 32767): ten Gateways with as
 /// many have room.
@@ -14,6 +15,13 @@ const MOST_PORTS: usize = 256;
 
 /// Ports of it that the sets of one namespace may add: as many as one set has listeners, so that four namespaces that take all have to act together.
 const MOST_PORTS_OF_A_NAMESPACE: usize = 64;
+
+/// Listeners of a Gateway that the sets of one namespace may add: eight sets of the 64 that one may have. A proxy takes 72 KB for a listener with a
+/// host name and a certificate (measured), 37 MB for all of these, and builds them again with each change of one that shares their port.
+const MOST_LISTENERS_OF_A_NAMESPACE: usize = 512;
+
+/// Backends of external authorization that these may name together: a proxy has a cluster for each, with all endpoints of the backend.
+const MOST_AUTHORITIES_OF_A_NAMESPACE: usize = 32;
 
 /// Marks listeners that share a port and cannot be told apart. Of one object no winner is chosen: all of them are conflicted. Those of an object
 /// that comes later lose against those that were accepted before, and are in nobody's way. `owned` says how many each object has, in order.
@@ -134,6 +142,43 @@ pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(S
     }
 }
 
+/// Marks the listeners of sets that are too many for the namespace of these, the youngest sets first. A listener whose filters name one backend too many
+/// keeps its host name and lets nothing pass.
+pub(crate) fn mark_surplus(listeners: &mut [ListenerPlan]) {
+    let mut counts: BTreeMap<Box<str>, (usize, BTreeSet<ClusterTarget>)> = BTreeMap::new();
+    for listener in listeners.iter_mut().filter(|listener| listener.refused.is_none()) {
+        let Some(namespace) = namespace_of_set(listener).map(Box::<str>::from) else { continue };
+        let (count, authorities) = counts.entry(namespace).or_default();
+        if *count >= MOST_LISTENERS_OF_A_NAMESPACE {
+            let text = format!(
+                "listener {} is one too many: the ListenerSets of one namespace may have {MOST_LISTENERS_OF_A_NAMESPACE} listeners on a Gateway, in \
+                 which older sets come first; remove some, use a wildcard host name, or use another Gateway",
+                listener.name
+            );
+            listener.refused = Some(Refusal::new("TooManyListeners", text));
+            continue;
+        }
+        *count += 1;
+        let new: Vec<ClusterTarget> =
+            listener.gate.clusters.iter().filter(|target| !authorities.contains(*target)).cloned().collect();
+        if authorities.len().saturating_add(new.len()) <= MOST_AUTHORITIES_OF_A_NAMESPACE {
+            authorities.extend(new);
+            continue;
+        }
+        let text = format!(
+            "its filters name one backend too many, so nothing may pass: those of the ListenerSets of one namespace may name \
+             {MOST_AUTHORITIES_OF_A_NAMESPACE} backends on a Gateway; name fewer",
+        );
+        listener.gate.close(text.as_str().into());
+        listener.misgated.get_or_insert(Refusal::new("TooManyBackends", text).at("filters.requests"));
+    }
+}
+
+/// The namespace of the set that a listener is of.
+fn namespace_of_set(listener: &ListenerPlan) -> Option<&str> {
+    listener.is_of_set().then(|| listener.id.split('/').next().unwrap_or_default())
+}
+
 /// Marks the listeners whose port is one too many for the Service of a Gateway in a cluster: it is one object for all, which the API server takes whole
 /// or not at all. Those of the Gateway itself and of older sets come first.
 pub(crate) fn mark_crowded(listeners: &mut [ListenerPlan]) {
@@ -144,7 +189,7 @@ pub(crate) fn mark_crowded(listeners: &mut [ListenerPlan]) {
         if listener.refused.is_some() || taken.contains(&listener.socket()) {
             continue;
         }
-        let namespace = listener.is_of_set().then(|| listener.id.split('/').next().unwrap_or_default());
+        let namespace = namespace_of_set(listener);
         let own = ports.entry(namespace).or_default();
         if taken.len() >= MOST_PORTS || namespace.is_some() && *own >= MOST_PORTS_OF_A_NAMESPACE {
             crowded.push(index);

@@ -350,6 +350,55 @@ fn ports_beyond_what_a_service_has_refuse_the_youngest_sets_only() {
     assert_eq!(ports(&world), 256);
 }
 
+/// A set of 64 listeners of one port, made at a time.
+fn full(name: &str, age: i64) -> Object {
+    let listener = |at: usize| http(&format!("l{at}"), &format!("h{at}.{}.test", name.replace('/', ".")));
+    aged(set(name, Value::Array((0..64).map(listener).collect())), age)
+}
+
+#[test]
+fn listeners_of_a_namespace_beyond_the_bound_are_refused() {
+    for mut world in [World::new(), World::in_cluster()] {
+        let class = json!({"controllerName": api::envoy_gateway::DEFAULT_CONTROLLER_NAME});
+        let own = json!([{"name": "own", "port": 80, "protocol": "HTTP"}]);
+        world.apply([object(Kind::GatewayClass, "eg", class), parent(json!({"from": "All"}), own)]);
+        world.apply((0..9).map(|age| full(&format!("evil/s{age}"), age)));
+        world.apply([full("good/late", 99)]);
+        let refused = |world: &World, name: &str| {
+            told(world, name).1.iter().filter(|entry| entry.2[0] == "Accepted=False/TooManyListeners").count()
+        };
+        assert_eq!([7, 8].map(|age| refused(&world, &format!("evil/s{age}"))), [0, 64]);
+        assert_eq!(refused(&world, "good/late"), 0, "other namespaces do not notice");
+        let problems = world.problems();
+        assert!(problems.iter().any(|text| text.contains("one too many") && text.contains("512")), "{problems:?}");
+        world.delete(Kind::ListenerSet, "evil", "s0");
+        assert_eq!(refused(&world, "evil/s8"), 0);
+    }
+}
+
+#[test]
+fn backends_that_listeners_of_a_namespace_ask_are_bounded() {
+    let asking = |at: usize| {
+        let server = json!({"name": format!("auth{at}"), "port": 80});
+        let auth = json!({"protocol": "HTTP", "http": {}, "backendRef": server});
+        let mut listener = http(&format!("l{at}"), &format!("h{at}.test"));
+        listener["filters"] = json!({"requests": [{"type": "ExternalAuth", "externalAuth": auth}]});
+        listener
+    };
+    let mut world = World::new();
+    world.apply([parent(json!({"from": "All"}), json!([{"name": "own", "port": 80, "protocol": "HTTP"}]))]);
+    world.apply((0..33).map(|at| service(&format!("evil/auth{at}"), 80)));
+    world.apply([set("evil/s", Value::Array((0..33).map(asking).collect()))]);
+    let conditions = |at: usize| told(&world, "evil/s").1[at].2[0].clone();
+    assert_eq!(
+        [0, 31, 32].map(conditions),
+        ["Accepted=True/Accepted", "Accepted=True/Accepted", "Accepted=False/TooManyBackends"]
+    );
+    assert!(!world.clusters().iter().any(|name| name.contains("auth32")), "{:?}", world.clusters());
+    // It keeps its host name, which a wider listener would serve.
+    assert!(world.hosts("default/web/80").keys().any(|host| host.contains("h32.test")));
+}
+
 #[test]
 fn route_whose_host_a_set_of_others_takes_gets_a_notice() {
     let general =
