@@ -101,7 +101,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
     let claims = items.map(|name| message.view().items(name).iter().map(claims).collect()).unwrap_or_else(Vec::new);
     let parts = parts.into_iter().zip(claims).map(|(bytes, claims)| RawPart { claims, bytes }).collect();
     let slow = id.message == CLUSTER && is_slow(&message.view());
-    let powers::RawEffects { uses, leads: addresses, sockets } = powers::of(message);
+    let powers::RawEffects { uses, leads: addresses, sockets, bound } = powers::of(message);
     RawResource {
         names: references::of(&id, message),
         bytes: rest.into(),
@@ -112,6 +112,7 @@ fn resource(id: RawName, message: &Message<'_>) -> RawResource {
         uses,
         addresses,
         sockets,
+        bound,
         endpoints: None,
         id,
     }

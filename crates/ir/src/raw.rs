@@ -63,6 +63,9 @@ pub struct RawResource {
     /// The addresses to which it leads: sorted, each once.
     #[serde(skip)]
     pub addresses: Vec<RawAddress>,
+    /// The addresses of this machine that it takes for itself: of a listener, and of connections that it opens. Sorted, each once.
+    #[serde(skip)]
+    pub bound: Vec<RawAddress>,
     /// The sockets of the file system that it uses: sorted, each once.
     #[serde(skip)]
     pub sockets: Vec<RawSocket>,

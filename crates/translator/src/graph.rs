@@ -178,7 +178,7 @@ impl Settings {
         let powers = self.allowed.or(cx.get(self.powers, &()).copied().unwrap_or_default());
         let closed = cx.get(self.closed, &()).cloned().unwrap_or_default();
         let folders = cx.get(self.folders, &()).cloned().unwrap_or_default();
-        RawRules { powers, closed, folders, here: self.here }
+        RawRules { powers, closed, folders, here: self.here, claimed: None }
     }
 
     /// Returns the rights of an `EnvoyProxy`.

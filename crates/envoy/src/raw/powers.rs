@@ -193,6 +193,9 @@ const GRPC_PROXIES: [&str; 3] =
 /// Fields with the addresses of a listener.
 const BOUND: [&str; 2] = ["address.", "additionalAddresses["];
 
+/// Fields with addresses to which a proxy binds connections that it opens (`BindConfig`). Port 0 is any that is free.
+const SOURCES: [&str; 3] = ["sourceAddress", "additionalSourceAddresses", "extraSourceAddresses"];
+
 /// The effects of a resource beyond its requests; sorted, each once.
 #[derive(Default)]
 pub(super) struct RawEffects {
@@ -200,12 +203,14 @@ pub(super) struct RawEffects {
     /// Addresses to which it leads.
     pub(super) leads: Vec<RawAddress>,
     pub(super) sockets: Vec<RawSocket>,
+    /// Addresses that it takes for itself.
+    pub(super) bound: Vec<RawAddress>,
 }
 
 /// Returns all of it.
 pub(super) fn of(message: &Message<'_>) -> RawEffects {
     let (is_secret, is_listener) = (message.view().is(SECRET), message.view().is(LISTENER));
-    let RawEffects { mut uses, mut leads, mut sockets } = RawEffects::default();
+    let RawEffects { mut uses, mut leads, mut sockets, mut bound } = RawEffects::default();
     message.walk(&mut |part, place| {
         let mut add = |power, what: String| {
             uses.push(PowerUse { power, what: what.into(), path: place.to_string().into() });
@@ -223,10 +228,16 @@ pub(super) fn of(message: &Message<'_>) -> RawEffects {
                     }
                     Found::Address(host, port) => {
                         let path: Box<str> = place.to_string().into();
+                        let found = RawAddress { host: host.into(), port, path };
                         // A listener is bound there, and no request leads there.
-                        if !is_listener || !BOUND.iter().any(|field| path.starts_with(field)) {
-                            leads.push(RawAddress { host: host.into(), port, path });
+                        if is_listener && BOUND.iter().any(|field| found.path.starts_with(field)) {
+                            bound.push(found);
+                            return;
                         }
+                        if port > 0 && is_source(&found.path) {
+                            bound.push(found.clone());
+                        }
+                        leads.push(found);
                     }
                 });
             }
@@ -241,7 +252,15 @@ pub(super) fn of(message: &Message<'_>) -> RawEffects {
     leads.dedup_by(|one, kept| (&one.host, one.port) == (&kept.host, kept.port));
     sockets.sort_unstable();
     sockets.dedup_by(|one, kept| one.socket == kept.socket);
-    RawEffects { uses, leads, sockets }
+    bound.sort_unstable();
+    bound.dedup_by(|one, kept| (&one.host, one.port) == (&kept.host, kept.port));
+    RawEffects { uses, leads, sockets, bound }
+}
+
+/// Returns true for an address of a `BindConfig`.
+fn is_source(path: &str) -> bool {
+    let names = path.split('.').map(|part| part.split('[').next().unwrap_or_default());
+    names.into_iter().any(|name| SOURCES.contains(&name))
 }
 
 /// Adds a use of each power, for what may do anything.

@@ -42,6 +42,8 @@ pub struct RawRules {
     pub folders: Arc<[PathBuf]>,
     /// Proxies may run on this machine, so that its loopback is theirs too.
     pub here: bool,
+    /// Ports of other Gateways on this machine, which a patch does not bind; none where each proxy has ports of its own.
+    pub claimed: Option<Arc<BTreeSet<u16>>>,
 }
 
 impl RawRules {
@@ -52,7 +54,8 @@ impl RawRules {
         let uses: Vec<_> = resource.uses.iter().filter(|found| !self.powers.has(found.power)).collect();
         let leads: Vec<_> = self.addresses(resource).into_iter().filter(|leads| is_refused(leads)).collect();
         let sockets: Vec<_> = resource.sockets.iter().filter(|found| self.refuses_socket(found).is_some()).collect();
-        if uses.is_empty() && leads.is_empty() && sockets.is_empty() {
+        let bound: Vec<_> = resource.bound.iter().filter(|found| self.refuses_bound(found).is_some()).collect();
+        if uses.is_empty() && leads.is_empty() && sockets.is_empty() && bound.is_empty() {
             return Vec::new();
         }
         let before = before();
@@ -74,6 +77,11 @@ impl RawRules {
             .into_iter()
             .filter(|found| !before.is_some_and(|before| before.sockets.iter().any(|own| own.socket == found.socket)));
         faults.extend(sockets.filter_map(|found| self.refuses_socket(found)).take(NAMED));
+        let is_new = |found: &&RawAddress| {
+            let same = |own: &RawAddress| (&own.host, own.port) == (&found.host, found.port);
+            !before.is_some_and(|before| before.bound.iter().any(same))
+        };
+        faults.extend(bound.into_iter().filter(is_new).filter_map(|found| self.refuses_bound(found)).take(NAMED));
         faults
     }
 
@@ -108,6 +116,26 @@ impl RawRules {
             "it uses the socket {shown:?}, which {words}: the resource is refused; write the absolute path of a socket elsewhere"
         );
         Some(RawFault::new(path.clone(), text).refusing(RawRefusal::Socket))
+    }
+
+    /// Refuses a port that another Gateway or Chancery has, and one without a number, which cannot be compared with theirs. The address does not matter:
+    /// a Gateway may have it at any address.
+    fn refuses_bound(&self, RawAddress { host, port, path }: &RawAddress) -> Option<RawFault> {
+        let claimed = self.claimed.as_ref()?;
+        let shown: String = host.chars().take(SHOWN).collect();
+        let (place, words) = if *port == 0 {
+            (shown, "without the number of a port")
+        } else if claimed.contains(port) {
+            (format!("{shown} port {port}"), "which belongs to another Gateway of this machine")
+        } else if self.closed.has_port(*port) {
+            (format!("{shown} port {port}"), "where Chancery listens")
+        } else {
+            return None;
+        };
+        let text = format!(
+            "it binds {place}, {words}: the resource is refused; bind a port of this Gateway's own listeners, or one that no other Gateway has"
+        );
+        Some(RawFault::new(path.clone(), text).refusing(RawRefusal::OwnAddress))
     }
 
     fn refuses(&self, RawAddress { host, port, .. }: &RawAddress) -> Option<(RawRefusal, String)> {

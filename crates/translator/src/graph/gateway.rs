@@ -42,9 +42,35 @@ pub(crate) struct Gateways {
     pub(crate) chains: Table<ChainKey, Arc<Chain>>,
     /// Ports that are bound as others, sorted.
     pub(crate) mapped: Table<ObjectKey, Arc<[(u16, u16)]>>,
+    /// Ports of this machine that Gateways want, with the one that wants them; none where several do.
+    claimed: Index<(), u16, Option<FleetName>>,
     pub(crate) infra: Table<FleetName, Arc<Infra>>,
     /// Proxies that stay as they are.
     pub(crate) held: [Table<FleetName, Arc<Infra>>; 2],
+}
+
+impl Gateways {
+    /// Returns the ports of this machine that Gateways other than this one want.
+    pub(super) fn claimed_by_others(&self, cx: &mut Cx<'_>, fleet: &FleetName) -> BTreeSet<u16> {
+        let claimed = cx.members(self.claimed, &());
+        claimed.iter().filter(|(_, owner)| owner.as_ref() != Some(fleet)).map(|(port, _)| *port).collect()
+    }
+}
+
+/// Ports that Gateways want, each with the only one that does.
+fn claimed_ports(g: &mut Graph, tables: GatewayTables) -> Index<(), u16, Option<FleetName>> {
+    let by_socket = g.group("claimed_socket", tables.claims, |_, _, claims| {
+        let mut owners = claims.keys().map(|(_, seniority)| &seniority.object);
+        let first = owners.next();
+        first.filter(|first| owners.all(|other| other == *first)).map(gateway::fleet)
+    });
+    let by_port = g.index("claimed_socket_by_port", by_socket, |(port, _): &Socket, _| [*port]);
+    let ports = g.group("claimed_port", by_port, |_, _: &u16, owners| {
+        let mut owners = owners.values();
+        let first = owners.next().cloned().flatten();
+        first.filter(|first| owners.all(|other| other.as_ref() == Some(first)))
+    });
+    g.index("claimed_ports", ports, |_: &u16, _| [()])
 }
 
 pub(super) fn gateways(
@@ -101,7 +127,9 @@ pub(super) fn gateways(
         Some((plan.fleet.clone(), Arc::new(Infra { kubernetes, ..infra })))
     });
     let held = held(g, base, plans);
+    let claimed = claimed_ports(g, tables);
     Gateways {
+        claimed,
         plans,
         sets,
         scopes,

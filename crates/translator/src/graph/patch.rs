@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::ObjectKey;
 use engine::{Cx, Graph, Index, Table};
 use ir::patch::{Patch, PatchSet, PolicyPatches};
+use ir::raw::RawRules;
 use ir::{Cluster, ClusterName, FleetName, RawName};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, Tables};
 
@@ -36,8 +37,11 @@ struct Generated {
     by_general_name: Index<InFleet<ClusterName>, InFleet<ClusterName>, Arc<Cluster>>,
 }
 
+/// Kinds of resources for which a proxy binds addresses.
+const BINDING: [&str; 2] = ["Listener", "Cluster"];
+
 pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: ClusterTables) -> Patches {
-    let (inputs, settings, plans) = (base.inputs, base.settings, gateways.plans);
+    let (inputs, settings, plans, file_mode) = (base.inputs, base.settings, gateways.plans, base.options.file_mode);
     let policies =
         g.map("patch_policy", inputs.envoy_patch_policies, |_, key, object| Arc::new(policy::read(key, object)));
     let standings = g.map("patch_standing", policies, move |cx, _, policy: &Arc<PatchPolicy>| match &policy.refused {
@@ -78,7 +82,11 @@ pub(super) fn patches(g: &mut Graph, base: &Base, gateways: Gateways, clusters: 
             patches: Arc::clone(patches),
         };
         let policies = members.iter().map(one).collect();
-        [(target.clone(), Arc::new(PatchSet { policies, refused, accepted, rules: settings.raw_rules(cx) }))]
+        // Others bind nothing.
+        let binds = file_mode && BINDING.contains(&target.name.kind());
+        let claimed = binds.then(|| Arc::new(gateways.claimed_by_others(cx, &target.fleet)));
+        let rules = RawRules { claimed, ..settings.raw_rules(cx) };
+        [(target.clone(), Arc::new(PatchSet { policies, refused, accepted, rules }))]
     });
     let outcomes = g.derive("patch_outcome", policies, move |cx, key, policy| {
         let standing = cx.get(standings, key)?.clone();

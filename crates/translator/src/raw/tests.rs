@@ -40,6 +40,7 @@ fn read(message: &'static str, config: &Value, strict: bool) -> RawReading {
         uses: Vec::new(),
         addresses: texts("addresses").iter().map(address).collect(),
         sockets: Vec::new(),
+        bound: Vec::new(),
         endpoints: None,
     };
     RawReading {
@@ -320,6 +321,7 @@ fn verbatim(message: &'static str, config: &Value, _: bool) -> RawReading {
         uses: Vec::new(),
         addresses: Vec::new(),
         sockets: Vec::new(),
+        bound: Vec::new(),
         endpoints: None,
     };
     RawReading { resource: Some(Arc::new(resource)), ..RawReading::default() }

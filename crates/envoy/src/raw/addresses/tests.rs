@@ -300,3 +300,24 @@ fn look(message: &DescriptorProto, within: &str, unknown: &mut Vec<String>) {
         }
     }
 }
+
+#[test]
+fn bound_addresses_are_those_of_listeners_and_of_own_connections() {
+    let bound = |message: &str, config: &Json| {
+        let read = protojson::Pool::envoy().read(message, config, protojson::Unknown::Refuse).unwrap().0;
+        let found = powers::of(&read).bound;
+        found.into_iter().map(|one| format!("{} {} at {}", one.host, one.port, one.path)).collect::<Vec<_>>()
+    };
+    let listener = json!({"name": "l", "address": socket("127.0.0.1", 8443), "additional_addresses": [{"address": socket("::", 9)}]});
+    assert_eq!(
+        bound(LISTENER, &listener),
+        ["127.0.0.1 8443 at address.socketAddress", ":: 9 at additionalAddresses[0].address.socketAddress"]
+    );
+    let source = |port| json!({"address": "0.0.0.0", "port_value": port});
+    let extra = json!([{"address": source(9001)}]);
+    let config = |port| {
+        cluster(json!({"upstream_bind_config": {"source_address": source(port), "extra_source_addresses": extra}}))
+    };
+    assert_eq!(bound(CLUSTER, &config(9000)).len(), 2);
+    assert_eq!(bound(CLUSTER, &config(0)).len(), 1, "any free port is no Gateway's");
+}

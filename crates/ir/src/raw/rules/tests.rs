@@ -10,7 +10,13 @@ fn rules(here: bool) -> RawRules {
         services: [("chancery".into(), "chancery-system".into())].into(),
         ..ClosedAddresses::default()
     };
-    RawRules { closed: closed.into(), here, folders: [PathBuf::from("/state")].into(), powers: Powers::default() }
+    RawRules {
+        closed: closed.into(),
+        here,
+        claimed: None,
+        folders: [PathBuf::from("/state")].into(),
+        powers: Powers::default(),
+    }
 }
 
 fn resource(host: &str, port: u16) -> RawResource {
@@ -26,6 +32,7 @@ fn resource(host: &str, port: u16) -> RawResource {
         uses: Vec::new(),
         addresses: vec![RawAddress { host: host.into(), port, path: "p".into() }],
         sockets: Vec::new(),
+        bound: Vec::new(),
     }
 }
 
@@ -170,4 +177,31 @@ fn what_needs_several_powers_is_one_fault_with_all_of_them() {
     let some = said(&[Power::Files, Power::Lua]);
     assert_eq!(some.len(), 1);
     assert!(some[0].ends_with("--raw-resources environment,admin,sockets"), "{some:?}");
+}
+
+#[test]
+fn ports_of_other_gateways_are_not_bound() {
+    let bound = |host: &str, port| RawAddress { host: host.into(), port, path: "address.socketAddress".into() };
+    let binding = |host: &str, port| RawResource { bound: vec![bound(host, port)], ..resource("10.0.0.8", 80) };
+    let own = Arc::new(binding("127.0.0.2", 8443));
+    let rules = RawRules { claimed: Some(Arc::new([8443, 9000].into())), ..rules(true) };
+    for (host, port, is_refused) in [
+        ("127.0.0.1", 8443, true),
+        ("::", 9000, true),
+        ("127.0.0.2", 9000, true),
+        ("0.0.0.0", 0, true),
+        // Of Chancery.
+        ("127.0.0.1", 18000, true),
+        ("0.0.0.0", 8444, false),
+        // As without patches.
+        ("127.0.0.2", 8443, false),
+    ] {
+        let faults = rules.refuse(&binding(host, port), || Some(Arc::clone(&own)));
+        assert_eq!(!faults.is_empty(), is_refused, "{host} {port}: {faults:?}");
+        assert!(
+            faults.iter().all(|fault| &*fault.path == "address.socketAddress" && fault.text.contains("bind a port"))
+        );
+    }
+    let elsewhere = RawRules { claimed: None, ..rules };
+    assert!(elsewhere.refuse(&binding("::", 9000), || None).is_empty());
 }

@@ -25,6 +25,7 @@ fn offer((number, form): Form) -> (ObjectKey, Arc<RawResource>) {
         uses: Vec::new(),
         addresses: Vec::new(),
         sockets: Vec::new(),
+        bound: Vec::new(),
     };
     (ObjectKey::of(Kind::BootesRoute, "shop", &format!("{number:03}")), Arc::new(resource))
 }
