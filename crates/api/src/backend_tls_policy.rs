@@ -30,6 +30,9 @@ pub struct BackendTlsPolicySpec {
     /// Targets at fault, by their number, and why. They are its targets nevertheless: what is said of TLS to them is not left out.
     #[serde(skip)]
     pub bad_targets: Box<[(usize, Fault)]>,
+    /// It is written so often that its targets are not known: it is for all Services and Backends of its namespace that no other policy is for.
+    #[serde(skip)]
+    pub for_all: bool,
     /// Fields that are written and not read.
     #[serde(skip)]
     pub ignored: Box<[Fault]>,
@@ -61,12 +64,16 @@ impl Spec for BackendTlsPolicySpec {
     }
 }
 
-/// Largest number of targets of a policy that is written more than once: 16 texts with all that the API allows. What further texts name is left out.
+/// Largest number of targets of a policy that is written more than once: 16 texts with all that the API allows. With more it is for everything in its
+/// namespace: a target that is left out would be sent to in cleartext.
 const MOST_UNITED: usize = 256;
 
 impl BackendTlsPolicySpec {
     /// The policy with what another text of the same identity is for as well: no text opens to cleartext what another one encrypts. None if that is nothing.
     pub(crate) fn united(&self, other: &Self, fault: impl FnOnce() -> String) -> Option<Self> {
+        if self.for_all {
+            return None;
+        }
         let is_named = |target: &PolicyTargetRef| {
             self.target_refs.iter().any(|own| {
                 let same_part = own.section_name.is_none() || own.section_name == target.section_name;
@@ -74,7 +81,16 @@ impl BackendTlsPolicySpec {
             })
         };
         let room = MOST_UNITED.saturating_sub(self.target_refs.len());
-        let new = other.target_refs.iter().enumerate().filter(|(_, target)| !is_named(target)).take(room);
+        let new = other.target_refs.iter().enumerate().filter(|(_, target)| !is_named(target));
+        if other.for_all || new.clone().nth(room).is_some() {
+            let text = format!(
+                "{}; all texts together name more than {MOST_UNITED} targets, so nothing is sent to the Services and Backends of the namespace that no \
+                 other BackendTLSPolicy is for; write each policy once",
+                fault()
+            );
+            let fault = Some(Box::new(Fault { path: "metadata.name".into(), text: text.into() }));
+            return Some(Self { for_all: true, fault, ..self.clone() });
+        }
         let (numbers, new): (Vec<usize>, Vec<PolicyTargetRef>) = new.map(|(at, target)| (at, target.clone())).unzip();
         if new.is_empty() {
             return None;

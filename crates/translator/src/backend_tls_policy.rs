@@ -102,6 +102,11 @@ pub(crate) fn secret_uses(policy: &BackendTlsPolicy) -> Vec<ObjectKey> {
 /// Kinds that a policy can be about.
 const TARGETS: [Kind; 3] = [Kind::Service, Kind::ServiceImport, Kind::Backend];
 
+/// Returns true for a kind that a policy can be about.
+pub(crate) fn is_target(kind: Option<Kind>) -> bool {
+    kind.is_some_and(|kind| TARGETS.contains(&kind))
+}
+
 pub(crate) fn targets(policy: &BackendTlsPolicy) -> Vec<Target> {
     let namespace = policy.meta.namespace();
     let read = |(at, reference): (usize, &PolicyTargetRef)| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::backend_tls_policy::BackendTlsPolicy;
 use api::service::ServiceType;
 use api::{Backend, EndpointSlice, Kind, ObjectKey, XBackend};
 use engine::{Cx, Graph, Index, Table};
@@ -424,6 +425,8 @@ impl ClaimsOnBackends {
 pub(crate) struct TlsPolicies {
     pub(crate) policies: Table<ObjectKey, Arc<TlsPolicy>>,
     pub(crate) claims: ClaimsOnBackends,
+    /// Policies that are for everything in their namespace.
+    for_all: Index<Arc<str>, ObjectKey, Arc<BackendTlsPolicy>>,
 }
 
 impl TlsPolicies {
@@ -431,7 +434,12 @@ impl TlsPolicies {
     fn encryption(&self, cx: &mut Cx<'_>, key: &BackendKey, reading: &Reading) -> Encryption {
         let own = || reading.view.as_ref().map(|view| view.encryption.clone()).unwrap_or_default();
         let policy = self.of_port(cx, &key.object, port_name(reading));
-        policy.map_or_else(own, |policy| policy.encryption())
+        let Some(policy) = policy else {
+            let is_meant = backend_tls_policy::is_target(key.object.kind());
+            let is_closed = is_meant && cx.any(self.for_all, &Arc::from(key.object.namespace()));
+            return if is_closed { Encryption::Closed } else { own() };
+        };
+        policy.encryption()
     }
 
     /// The policy that holds for a port of this name: one of the port, else one of the whole.
@@ -459,7 +467,10 @@ pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsP
         policy::claims(&policy.meta, backend_tls_policy::targets(policy))
     });
     let names = ["tls_policy_by_object", "tls_policy_by_target", "tls_policy_of_target"];
-    TlsPolicies { policies, claims: ClaimsOnBackends::declare(g, names, claims) }
+    let for_all = g.index("tls_policy_for_all", inputs, |key, policy: &Arc<BackendTlsPolicy>| {
+        policy.spec.for_all.then(|| Arc::<str>::from(key.namespace()))
+    });
+    TlsPolicies { policies, claims: ClaimsOnBackends::declare(g, names, claims), for_all }
 }
 
 /// Which policy says how many retries and which sessions there are with a backend.

@@ -1,6 +1,7 @@
 //! Tables of matches that are lost: a route whose match an older route of another namespace has as well gets no request there, and says so.
 //!
-//! Only hosts that several namespaces have routes on are looked at, entry by entry; all others cost a look at the namespaces of a piece that changed.
+//! Only hosts that several namespaces have routes on are looked at, and of these only the entries of namespaces other than the one that has most of the
+//! host: each looks its match up in an index that all entries are in. So a namespace that comes to a host pays for its own routes, not for those of others.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,6 +11,7 @@ use api::{ObjectKey, Problem, Severity};
 use engine::{Chunk, Graph, Index, Members, Table};
 use ir::{Route, RoutePiece};
 
+use super::route::is_stream;
 use crate::PieceKey;
 use crate::hostname::Hostname;
 use crate::key::{Bucket, EntryKey, Place, ProblemKey};
@@ -37,7 +39,12 @@ type Pieces = Index<Chunk<Arc<Bucket>, EntryKey>, EntryKey, Arc<Route>>;
 type ByBucket = Index<Arc<Bucket>, PieceKey, Arc<RoutePiece>>;
 
 /// Returns a problem for each route that loses matches to routes of other namespaces.
-pub(super) fn problems(g: &mut Graph, pieces: Pieces, by_bucket: ByBucket) -> Table<ProblemKey, Arc<Problem>> {
+pub(super) fn problems(
+    g: &mut Graph,
+    entries: Table<EntryKey, Arc<Route>>,
+    pieces: Pieces,
+    by_bucket: ByBucket,
+) -> Table<ProblemKey, Arc<Problem>> {
     // The namespace of a piece, or none if it has several. A piece that is all of its host, and of one namespace, is left out.
     let owners = g.derive_group("piece_owner", pieces, move |cx, chunk: &Chunk<_, _>, members| {
         let owner = owner(members);
@@ -46,22 +53,45 @@ pub(super) fn problems(g: &mut Graph, pieces: Pieces, by_bucket: ByBucket) -> Ta
     });
     let owners_of = g.index("piece_owner_by_bucket", owners, |key: &PieceKey, _| [key.0.group.clone()]);
     let shared = g.derive_group("shared_bucket", owners_of, |_, bucket: &Arc<Bucket>, owners| {
-        let mut namespaces = owners.values();
-        let first = namespaces.next().cloned().flatten();
-        let is_shared = first.is_none() || namespaces.any(|namespace| *namespace != first);
-        is_shared.then(|| (bucket.clone(), ()))
+        Some((bucket.clone(), most(owners)?))
     });
-    let claims = g.derive("match_claim", owners, move |cx, key, _| {
-        if !cx.contains(shared, &key.0.group) {
+    let by_match = g.index("entry_by_match", entries, |key: &EntryKey, route: &Arc<Route>| {
+        (!is_stream(key)).then(|| claim(key, route))
+    });
+    let contested = g.derive("contested_match", owners, move |cx, key, owner| {
+        let Some(most) = cx.get(shared, &key.0.group) else { return Vec::new() };
+        if owner.as_ref() == Some(most) {
             return Vec::new();
         }
         let members = cx.members(pieces, &key.0);
-        members.iter().map(|(entry, route)| ((claim(entry, route), entry.clone()), route.clone())).collect()
+        members.iter().map(|(entry, route)| ((claim(entry, route), entry.clone()), ())).collect()
     });
-    let by_match = g.index("claim_by_match", claims, |(claim, _): &(Claim, EntryKey), _: &Arc<Route>| [claim.clone()]);
-    let lost = g.derive_group("lost_match", by_match, |_, _: &Claim, claims| lost(claims));
+    let contested = g.index("contested_by_match", contested, |(claim, _): &(Claim, EntryKey), ()| [claim.clone()]);
+    let contested = g.distinct("contested_claim", contested, |_, claim: &Claim| [(claim.clone(), ())]);
+    let lost = g.derive("lost_match", contested, move |cx, claim, ()| lost(cx.members(by_match, claim)));
     let by_route = g.index("lost_match_by_route", lost, |loss: &Loss, _: &ObjectKey| [loss.route.clone()]);
     g.derive_group("lost_match_problem", by_route, |_, route: &ObjectKey, losses| [problem(route, losses)])
+}
+
+/// The namespace that has most pieces of a host which several have routes on: the first by name of those that have at least half as many as any, rounded
+/// to a power of two, so that one route more or less seldom makes it another. None if all pieces are of one.
+fn most(owners: Members<'_, PieceKey, Option<Arc<str>>>) -> Option<Arc<str>> {
+    let mut counts: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
+    let mut is_mixed = false;
+    for owner in owners.values() {
+        match owner {
+            Some(namespace) => *counts.entry(namespace).or_default() += 1,
+            None => is_mixed = true,
+        }
+    }
+    if counts.len() <= 1 && !is_mixed {
+        return None;
+    }
+    let size = |count: &usize| count.next_power_of_two();
+    let largest = counts.values().map(size).max();
+    let most = counts.iter().find(|(_, count)| Some(size(count)) == largest);
+    // All pieces are mixed: every entry is looked at.
+    Some(most.map_or_else(|| "".into(), |(namespace, _)| Arc::clone(namespace)))
 }
 
 /// The namespace that all entries of a piece are of.
@@ -77,16 +107,16 @@ fn claim(key: &EntryKey, route: &Route) -> Claim {
     Claim { bucket: key.bucket.clone(), hash: hasher.finish() }
 }
 
-/// The claims on one match come in order of precedence: the first one has it.
-fn lost(claims: Members<'_, (Claim, EntryKey), Arc<Route>>) -> BTreeMap<Loss, ObjectKey> {
-    let mut claims = claims.iter();
-    let Some(((_, winner), first)) = claims.next() else { return BTreeMap::new() };
+/// The entries of one match come in order of precedence: the first one has it.
+fn lost(entries: Members<'_, EntryKey, Arc<Route>>) -> BTreeMap<Loss, ObjectKey> {
+    let mut entries = entries.iter();
+    let Some((winner, first)) = entries.next() else { return BTreeMap::new() };
     let is_lost = |key: &EntryKey, route: &Route| {
         key.route.namespace() != winner.route.namespace() && route.matches == first.matches
     };
     let loss = |key: &EntryKey| Loss { route: key.route.clone(), place: key.place, bucket: key.bucket.clone() };
-    let losers = claims.filter(|((_, key), route)| is_lost(key, route));
-    losers.map(|((_, key), _)| (loss(key), winner.route.clone())).collect()
+    let losers = entries.filter(|(key, route)| is_lost(key, route));
+    losers.map(|(key, _)| (loss(key), winner.route.clone())).collect()
 }
 
 fn problem(route: &ObjectKey, losses: Members<'_, Loss, ObjectKey>) -> (ProblemKey, Arc<Problem>) {

@@ -86,7 +86,7 @@ pub(super) fn routes(
         entries(key, &effective.form, closing.map(|closing| &**closing))
     });
     let by_bucket = by_bucket(g, entries);
-    let (pieces, buckets, overlaps) = pieces(g, by_bucket, inputs.cluster_state);
+    let (pieces, buckets, overlaps) = pieces(g, (entries, by_bucket), inputs.cluster_state);
     let streams = streams(g, gateways, entries, move |cx, route| datagram_policy(cx, inputs.routes, policies, route));
     let hosts = hosts(g, gateways, buckets);
     let by_chain = |key: &VirtualHostKey, _: &Arc<VirtualHost>| {
@@ -195,7 +195,7 @@ pub(crate) struct Streams {
     pub(crate) datagrams: Table<InFleet<ClusterName>, Datagrams>,
 }
 
-fn is_stream(key: &EntryKey) -> bool {
+pub(super) fn is_stream(key: &EntryKey) -> bool {
     key.route.kind().is_some_and(Kind::is_stream_route)
 }
 
@@ -250,7 +250,7 @@ where
 /// Entries in order of precedence, in pieces, by listener and host name; and the problems of those that are never reached.
 fn pieces(
     g: &mut Graph,
-    by_bucket: BucketIndex,
+    (entries, by_bucket): (EntryTable, BucketIndex),
     cluster_state: Table<FactKey, ClusterState>,
 ) -> (PieceTable, PieceTables, Table<ProblemKey, Arc<Problem>>) {
     let chunks = g.chunks("entry_by_piece", by_bucket, PIECE);
@@ -263,7 +263,7 @@ fn pieces(
         bucket.hostname.is_wide().then(|| (bucket.clone(), ()))
     });
     let wide = g.tally("wide_bucket_by_listener", wide, |bucket: &Arc<Bucket>, ()| [bucket.listener.clone()]);
-    let overlaps = overlap::problems(g, chunks, by_bucket);
+    let overlaps = overlap::problems(g, entries, chunks, by_bucket);
     (pieces, PieceTables { by_bucket, wide, cluster_state }, overlaps)
 }
 

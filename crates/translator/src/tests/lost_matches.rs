@@ -96,9 +96,9 @@ fn a_match_behind_many_others_of_its_host_is_found() {
 fn cost_is_that_of_a_piece_and_nothing_where_a_host_is_of_one_namespace() {
     let mut world = World::with([shared(&["a"])]);
     world.apply((0..1_000).map(|at| route(&format!("bank/r{at}"), 1, json!([path(&format!("/{at:03}"))]))));
-    let nodes = ["match_claim", "lost_match", "lost_match_problem", "shared_bucket"];
+    let nodes = ["contested_match", "lost_match", "lost_match_problem", "shared_bucket"];
     let claims =
-        |world: &World| world.translator.graph().nodes().find(|node| node.name == "match_claim").expect("it").size;
+        |world: &World| world.translator.graph().nodes().find(|node| node.name == "contested_match").expect("it").size;
     assert_eq!(claims(&world), 0);
     let before = runs(&world, &nodes);
     world.apply([route("bank/r7", 1, json!([path("/007"), path("/abc")]))]);
@@ -108,4 +108,22 @@ fn cost_is_that_of_a_piece_and_nothing_where_a_host_is_of_one_namespace() {
     world.apply([route("bank/r9", 1, json!([path("/zzz")]))]);
     let after = runs(&world, &nodes);
     assert!(after <= before + 8, "two pieces and two matches: {} runs", after - before);
+}
+
+#[test]
+fn a_namespace_that_comes_to_a_host_costs_few_of_its_routes() {
+    const ROUTES: usize = 3_000;
+    let mut world = World::with([shared(&["a"])]);
+    world.apply((0..ROUTES).map(|at| route(&format!("bank/r{at}"), 1, json!([path(&format!("/{at:04}"))]))));
+    let nodes = ["contested_match", "contested_claim", "lost_match", "lost_match_problem", "shared_bucket"];
+    let before = runs(&world, &nodes);
+    // The piece that it is in, of at most four times the usual size, and a look at each of the others.
+    let few = (4 * 128 * 2 + ROUTES / 32) as u64;
+    world.apply([route("aaa/r", 2, json!([path("/0777")]))]);
+    assert_eq!(lost(&world).len(), 1);
+    let come = runs(&world, &nodes);
+    assert!(come - before <= few, "{} runs", come - before);
+    world.delete(Kind::HttpRoute, "aaa", "r");
+    assert_eq!(lost(&world), Vec::<String>::new());
+    assert!(runs(&world, &nodes) - come <= few, "{} runs", runs(&world, &nodes) - come);
 }

@@ -527,3 +527,36 @@ fn refused_bundle_of_a_policy_is_said_at_the_policy() {
     assert!(conditions.contains("Accepted=False/NoValidCACertificate"), "{conditions}");
     assert!(conditions.contains("ResolvedRefs=False/InvalidCACertificateRef"), "{conditions}");
 }
+
+#[test]
+fn a_policy_written_too_often_closes_its_namespace() {
+    let text = |at: usize| {
+        let target = |one: usize| json!({"group": "", "kind": "Service", "name": format!("x{}", at * 16 + one)});
+        let targets: Vec<Value> = (0..16).map(target).collect();
+        let validation = json!({"hostname": "a.org", "wellKnownCACertificates": "System"});
+        object(Kind::BackendTlsPolicy, "p", json!({"targetRefs": targets, "validation": validation}))
+    };
+    let unite = |texts: usize| {
+        (1..texts).fold(text(0), |so_far, at| so_far.united(&text(at), || "written twice".to_owned()).unwrap_or(so_far))
+    };
+    let route = |name: &str, backend: &str| {
+        let rules = json!([{"backendRefs": [{"name": backend, "port": 80}]}]);
+        object(Kind::HttpRoute, name, json!({"parentRefs": [{"name": "web"}], "rules": rules}))
+    };
+    let mut world = World::with([
+        gateway("web", json!([{"name": "l", "port": 80, "protocol": "HTTP"}])),
+        service("x256", 80),
+        service("free", 80),
+        route("r", "x256"),
+        route("s", "free"),
+    ]);
+    world.apply([unite(16)]);
+    assert!(world.clusters().contains(&"default/free/80".to_owned()), "256 targets are known");
+    world.apply([unite(17)]);
+    let clusters = world.clusters();
+    assert!(clusters.iter().all(|name| name.ends_with("~tls-closed")), "nothing in cleartext: {clusters:?}");
+    let problems = world.problems();
+    assert!(problems.iter().any(|text| text.contains("more than 256 targets")), "{problems:?}");
+    world.apply([unite(1)]);
+    assert!(world.clusters().contains(&"default/free/80".to_owned()));
+}
