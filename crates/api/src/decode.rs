@@ -299,17 +299,7 @@ impl Origin<'_> {
     fn problem(&self, object: Option<&ObjectKey>, (found, place): (Found, Option<Place>), quiet: bool) -> Problem {
         let Found { start, severity, path, text } = found;
         let snippet = place.as_ref().filter(|_| !quiet).map(|_| self.snippet(start));
-        Problem {
-            object: object.cloned(),
-            path,
-            severity,
-            text: text.into(),
-            place,
-            snippet,
-            refers_to: None,
-            earlier: false,
-            refusal: None,
-        }
+        Problem { object: object.cloned(), path, place, snippet, ..Problem::unbound(severity, text) }
     }
 
     /// The problem of a text that does not parse. Nothing is shown of a text that may hold a Secret.

@@ -100,8 +100,14 @@ impl Problem {
     /// A problem of an object, without a place in a text.
     #[must_use]
     pub fn of(object: &ObjectKey, path: impl Into<FieldPath>, severity: Severity, text: impl Into<Box<str>>) -> Self {
-        let (object, path, text) = (Some(object.clone()), path.into(), text.into());
-        let (place, snippet, refers_to, refusal) = (None, None, None, None);
+        Self { object: Some(object.clone()), path: path.into(), ..Self::unbound(severity, text) }
+    }
+
+    /// A problem of no object.
+    #[must_use]
+    pub fn unbound(severity: Severity, text: impl Into<Box<str>>) -> Self {
+        let (path, text) = (FieldPath::default(), text.into());
+        let (object, place, snippet, refers_to, refusal) = (None, None, None, None, None);
         Self { object, path, severity, text, place, snippet, refers_to, earlier: false, refusal }
     }
 

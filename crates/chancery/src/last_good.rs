@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{FieldPath, Problem, Severity};
+use api::{Problem, Severity};
 use engine::Graph;
 use ir::FleetName;
 use store::{Batch, Change, Source, Store};
@@ -342,6 +342,5 @@ fn set_aside(path: &Path, reason: &str) -> Problem {
 }
 
 fn problem(text: String) -> Problem {
-    let (object, path, severity, text) = (None, FieldPath::default(), Severity::Warning, text.into());
-    Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false, refusal: None }
+    Problem::unbound(Severity::Warning, text)
 }

@@ -203,8 +203,7 @@ impl Core {
             let text = format!(
                 "{fleet}: a proxy is connected, and there is no such Gateway: it has nothing until there is one{who}"
             );
-            let (object, path, severity, text) = (None, "".into(), Severity::Warning, text.into());
-            Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false, refusal: None }
+            Problem::unbound(Severity::Warning, text)
         });
         let changes =
             vec![store::Change::Problems { origin: "proxies of no Gateway".into(), problems: told.collect() }];

@@ -56,18 +56,7 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     }
     derived.extend(graph.panics().iter().map(|panic| {
         let text = format!("{} of {}: {} (a bug in Chancery: please report it)", panic.node, panic.key, panic.message);
-        let (object, path, severity, text) = (None, "".into(), Severity::Error, text.into());
-        Problem {
-            object,
-            path,
-            severity,
-            text,
-            place: None,
-            snippet: None,
-            refers_to: None,
-            earlier: false,
-            refusal: None,
-        }
+        Problem::unbound(Severity::Error, text)
     }));
     let names = names(store, graph, &mut derived);
     broken(&told, &mut derived);

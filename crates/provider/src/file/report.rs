@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use api::{FieldPath, Kind, Object, Place, Problem, Severity};
+use api::{Kind, Object, Place, Problem, Severity};
 use store::Origin;
 
 use crate::file::access::Denied;
@@ -14,17 +14,8 @@ pub(crate) const MAX_PROBLEMS: usize = 1_000;
 
 /// Something is wrong at a line and column of a file, both from 1.
 pub(crate) fn at(file: &Arc<str>, line: u32, column: u32, text: impl fmt::Display) -> Problem {
-    Problem {
-        object: None,
-        path: FieldPath::default(),
-        severity: Severity::Error,
-        text: text.to_string().into(),
-        place: Some(Place { file: file.clone(), line, column }),
-        snippet: None,
-        refers_to: None,
-        earlier: false,
-        refusal: None,
-    }
+    let place = Some(Place { file: file.clone(), line, column });
+    Problem { place, ..Problem::unbound(Severity::Error, text.to_string()) }
 }
 
 /// Something is wrong with a file or directory as a whole.

@@ -94,15 +94,5 @@ fn missing(kind: Kind) -> Option<Problem> {
 }
 
 fn about(object: Option<api::ObjectKey>, severity: Severity, text: String) -> Problem {
-    Problem {
-        object,
-        path: api::FieldPath::default(),
-        severity,
-        text: text.into(),
-        place: None,
-        snippet: None,
-        refers_to: None,
-        earlier: false,
-        refusal: None,
-    }
+    Problem { object, ..Problem::unbound(severity, text) }
 }

@@ -56,15 +56,6 @@ pub(super) async fn hear(mut heard: watch::Receiver<Arc<Heard>>, inputs: mpsc::S
 }
 
 fn problem((object, words): &(ObjectKey, Arc<str>)) -> Problem {
-    Problem {
-        object: Some(object.clone()),
-        path: "status".into(),
-        severity: Severity::Warning,
-        text: format!("its status cannot be written, and is tried again: {words}").into(),
-        place: None,
-        snippet: None,
-        refers_to: None,
-        earlier: false,
-        refusal: None,
-    }
+    let text = format!("its status cannot be written, and is tried again: {words}");
+    Problem::of(object, "status", Severity::Warning, text)
 }

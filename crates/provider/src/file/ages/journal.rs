@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use api::meta::FirstSeen;
-use api::{FieldPath, ObjectKey, Problem, Severity, Timestamp};
+use api::{ObjectKey, Problem, Severity, Timestamp};
 use rustix::fs::OFlags;
 use store::Change;
 use xxhash_rust::xxh3::xxh3_64;
@@ -192,8 +192,7 @@ impl Journal {
 }
 
 fn warning(text: String) -> Problem {
-    let (object, path, severity, text) = (None, FieldPath::default(), Severity::Warning, text.into());
-    Problem { object, path, severity, text, place: None, snippet: None, refers_to: None, earlier: false, refusal: None }
+    Problem::unbound(Severity::Warning, text)
 }
 
 /// What a file holds.
