@@ -128,8 +128,16 @@ fn a_first_start_with_a_name_that_is_not_resolved_serves_all_other_routes() {
     stage.end();
 }
 
+/// Starts that are tried on a machine that is too busy to resolve a name in time.
+const TRIES: usize = 10;
+
 /// All clusters have names, so that Envoy gets none before it asks for listeners.
 fn a_first_start_with_names_alone_serves_them_from_the_first_request() {
+    assert!((0..TRIES).any(|_| serves_names_from_the_first_request()), "the name is late each time");
+}
+
+/// Returns false where the name took longer than the first listeners wait for it, which the server reports: its routes answer 503 then.
+fn serves_names_from_the_first_request() -> bool {
     let resolver = silent();
     let answering = resolver.try_clone().unwrap();
     let over = Arc::new(AtomicBool::new(false));
@@ -150,6 +158,11 @@ fn a_first_start_with_names_alone_serves_them_from_the_first_request() {
     });
     over.store(true, Ordering::Relaxed);
     answers.join().unwrap();
-    assert_eq!(*first.borrow(), "200 a");
+    let served = *first.borrow() == "200 a";
+    if !served {
+        let is_late = |event: &Event| matches!(event, Event::Stalled { name, .. } if &**name == "dns");
+        stage.wait(&format!("a report that the name is late, after {first:?}"), is_late);
+    }
     stage.end();
+    served
 }
