@@ -241,3 +241,19 @@ fn a_stream_for_endpoints_that_begins_anew_says_nothing_of_a_cluster_that_takes_
     [start.as_slice(), &end].concat().iter().for_each(|step| world.step(step));
     world.finish();
 }
+
+#[test]
+fn a_ghost_that_came_while_another_cluster_got_ready_is_the_only_one_that_is_not_found() {
+    let again = [ToServer(1, 0), Publish(vec![Cluster(4, 1)]), ToClient(1, 0), Break(0), Publish(vec![Cluster(3, 95)])];
+    let new = [Calm(1), Publish(vec![Cluster(4, 1)]), ToClient(1, 0), Publish(vec![Cluster(3, 95)])];
+    let named = [
+        Publish(vec![Cluster(4, 3), Route(0, 78, 16)]),
+        ToClient(1, 0),
+        Break(0),
+        Publish(vec![Cluster(3, 95), Route(0, 78, 24)]),
+    ];
+    let changed = [Calm(1), Publish(vec![Cluster(4, 1)]), ToClient(1, 0), Publish(vec![Cluster(0, 95)])];
+    for variant in [Delta, Sotw] {
+        [again.as_slice(), &new, &named, &changed].into_iter().for_each(|steps| with_bad(variant, true, steps));
+    }
+}
