@@ -19,7 +19,7 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::connection::HEADER_LIST;
+use super::connection::{FirstCaller, HEADER_LIST};
 use super::limits::{Account, Bucket, Rate};
 use super::records::InRecords;
 use super::refusals::RefusalReason;
@@ -56,6 +56,10 @@ const HEADER_BLOCK: usize = HEADER_LIST as usize + 512;
 /// counted. An Envoy sends 20 frames when it begins and some for each response; gRPC's clients do the same.
 const WORK: Rate = Rate { per_second: 10_000, burst: 300_000 };
 
+/// The same of a connection that proves nothing by itself, before a call was let in: 20 frames with a token are 200 µs. What others have caused of
+/// whom nothing is known either counts for none of them.
+const UNPROVEN: Rate = Rate { per_second: 100, burst: 5_000 };
+
 /// Bytes written for which a frame costs nothing: a client that reads sends two WINDOW_UPDATE for each 16 KiB, or fewer.
 const PAYS: usize = 4 << 10;
 
@@ -79,6 +83,10 @@ const FRAME: usize = 64;
 /// The cost of a TLS record, in microseconds, besides that of what it brings.
 const RECORD: usize = 1;
 
+/// The same of one that may have been a TLS 1.3 key update, in addition: new keys, and an answer where one is requested, are 10 µs where nothing is
+/// optimized and a third of that else. Clients that measure up send one after 2^24 records.
+const KEY_UPDATE: usize = 10;
+
 /// Length of what a client sends before its first frame.
 const PREFACE: usize = 24;
 
@@ -94,6 +102,10 @@ const END_HEADERS: u8 = 4;
 pub(super) struct Calm<T> {
     io: T,
     account: Arc<Account>,
+    /// The account of the first call that was let in, where the connection proves nothing by itself.
+    proven: Option<FirstCaller>,
+    /// Work on frames before that.
+    unproven: Bucket,
     frames: Frames,
     pings: Bucket,
     settings: Bucket,
@@ -204,11 +216,19 @@ impl Frames {
 }
 
 impl<T> Calm<T> {
+    #[cfg(test)]
     pub(super) fn new(io: T, account: Arc<Account>) -> Self {
+        Self::of(io, account, None)
+    }
+
+    /// The frames of a connection of this account, or of that which `proven` is going to have.
+    pub(super) fn of(io: T, account: Arc<Account>, proven: Option<FirstCaller>) -> Self {
         let full = Bucket::full(Instant::now());
         Self {
             io,
             account,
+            proven,
+            unproven: full,
             frames: Frames::new(),
             pings: full,
             settings: full,
@@ -248,6 +268,10 @@ impl<T> Calm<T> {
         let work = u32::try_from(seen.work - paid).unwrap_or(u32::MAX);
         if work > 0 {
             self.work.charge(WORK, work, now);
+            self.settle_account();
+            if self.proven.is_some() {
+                self.unproven.charge(UNPROVEN, work, now);
+            }
             self.account.charge_frames(work, now);
         }
     }
@@ -260,11 +284,24 @@ impl<T> Calm<T> {
                 self.pause = None;
             }
             let now = Instant::now();
-            let owed = self.work.owed(WORK, now).into_iter().chain(self.account.owes_frames(now)).max();
+            self.settle_account();
+            let others = match self.proven {
+                Some(_) => self.unproven.owed(UNPROVEN, now),
+                None => self.account.owes_frames(now),
+            };
+            let owed = self.work.owed(WORK, now).into_iter().chain(others).max();
             let Some(wait) = owed else { return Poll::Ready(()) };
             let words = "more HTTP/2 frames or headers in a second than a client may send; it is read more slowly";
             self.account.tell(RefusalReason::Frames, words);
             self.pause = Some(Box::pin(sleep(wait)));
+        }
+    }
+
+    /// Once it is known whose the connection is, it is counted there.
+    fn settle_account(&mut self) {
+        if let Some(account) = self.proven.as_ref().and_then(|proven| proven.get()) {
+            self.account = Arc::clone(account);
+            self.proven = None;
         }
     }
 
@@ -298,18 +335,20 @@ impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
         ready!(self.poll_pause(cx));
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let new = buf.filled().get(before..).unwrap_or_default();
         // those that bring nothing too, after which nothing may be ready
-        let records = self.io.take_records();
+        let records = self.io.take_records(new.len());
+        let for_records = records.all * RECORD + records.updates * KEY_UPDATE;
         let Poll::Ready(result) = polled else {
             self.read = 0;
-            self.charge(Seen { work: records * RECORD, ..Seen::default() }, Instant::now());
+            self.charge(Seen { work: for_records, ..Seen::default() }, Instant::now());
             return Poll::Pending;
         };
         result?;
-        let new = buf.filled().get(before..).unwrap_or_default();
         let mut seen = self.frames.see(new);
-        seen.work += records * RECORD;
-        self.read += new.len() + (seen.frames + records) * FRAME + seen.headers * HEADER_BYTE;
+        seen.work += for_records;
+        let weight = (seen.frames + records.all) * FRAME + records.updates * KEY_UPDATE * FRAME;
+        self.read += new.len() + weight + seen.headers * HEADER_BYTE;
         self.count(seen);
         if self.end != End::Not {
             // the library is to say the last word and not to work on

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use super::call::{Call, Guarded};
 use super::calm::Calm;
 use super::gate::{Gate, Peer};
 use super::grpc::{Broken, Code, Frames};
-use super::limits::{Account, Admission, Limits};
+use super::limits::{Account, Admission, Limits, Place};
 use super::patience::Patience;
 use super::refusals::RefusalReason;
 use super::services::Service;
@@ -35,7 +35,7 @@ use super::streams::Siblings;
 use super::together::Together;
 use super::unread::Unread;
 use super::untaken::Watch;
-use super::{Shared, places, stopped};
+use super::{Shared, locked, places, stopped};
 
 /// Bytes of a stream that wait for the client to read: with the socket's buffer well below 100 KB of what is encoded. What is known of a
 /// client comes on top: some bytes for each name that it was sent with many others ([`crate::listing`]), up to 300 for one that has a state of
@@ -76,6 +76,8 @@ const AGE_GRACE: Duration = Duration::from_secs(5);
 /// How long a connection beyond its identity's limit is there, to refuse its calls with words.
 const REFUSED_AGE: Duration = Duration::from_secs(1);
 
+const MANY_CONNECTIONS: &str = "more connections than one identity may have";
+
 /// A connection as it came in.
 pub(super) struct Came {
     pub(super) io: Box<dyn Io>,
@@ -89,17 +91,10 @@ pub(super) struct Came {
 
 /// Serves a connection until it ends, or after a last word when it is old or told to.
 pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Receiver<bool>) {
-    let Came { io, peer, from, gate, mut place } = came;
-    let account = gate.account(&peer);
-    let admission = match place.identify(account.identity()) {
-        Ok(()) => account.connect(),
-        Err(_) => account.turn_away(),
-    };
-    let (refused, age, _counted) = match admission {
-        Admission::Welcome(counted) => (false, gate.age(), counted),
-        Admission::Refused(counted) => (true, Some(REFUSED_AGE), counted),
-        Admission::Dropped => return,
-    };
+    let account = came.gate.account(&came.peer);
+    let Some((proven, refused, _counted)) = admit(&came, &account) else { return };
+    let Came { io, peer, from, gate, place } = came;
+    let age = if refused { Some(REFUSED_AGE) } else { gate.age() };
     // dropped last, so that nothing which the library spawns outlives the connection, whatever ends it
     let spawned = TaskOwner::new();
     let (streams, limits) = (spawned.executor(), *gate.limits());
@@ -112,6 +107,9 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         refused,
         called: AtomicBool::new(false),
         place,
+        proven: proven.clone(),
+        account: Arc::clone(&account),
+        counted: Mutex::default(),
         siblings: Arc::new(Siblings::of(from)),
         unread: Unread::default(),
         watch: Arc::clone(&watch),
@@ -122,7 +120,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         let origin = Arc::clone(&origins);
         async move { Ok::<_, Infallible>(origin.answer(request).await) }
     });
-    let io = TokioIo::new(Calm::new(io, Arc::clone(&account)));
+    let io = TokioIo::new(Calm::of(io, Arc::clone(&account), proven));
     let mut connection = pin!(builder(&streams, &limits).serve_connection(io, service));
     let mut running = Running {
         connection: connection.as_mut(),
@@ -148,6 +146,26 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     running.connection.as_mut().graceful_shutdown();
     if running.until(pin!(sleep(LAST_BYTES))).await.is_some() {
         tracing::debug!("a client did not take its last bytes");
+    }
+}
+
+/// The account of the first call that was let in on a connection that proves nothing by itself, as soon as there is one.
+pub(super) type FirstCaller = Arc<OnceLock<Arc<Account>>>;
+
+/// Counts a connection as its identity's, and says whether its calls are refused; one that proves nothing by itself is counted once it is known whose
+/// it is. None: it is to be dropped.
+fn admit(came: &Came, account: &Arc<Account>) -> Option<(Option<FirstCaller>, bool, Option<Place>)> {
+    if came.gate.is_unproven(&came.peer) {
+        return Some((Some(FirstCaller::default()), false, None));
+    }
+    let admission = match came.place.identify(account.identity()) {
+        Ok(()) => account.connect(),
+        Err(_) => account.turn_away(),
+    };
+    match admission {
+        Admission::Welcome(counted) => Some((None, false, Some(counted))),
+        Admission::Refused(counted) => Some((None, true, Some(counted))),
+        Admission::Dropped => None,
     }
 }
 
@@ -245,6 +263,12 @@ struct Origin {
     /// There was a call.
     called: AtomicBool,
     place: places::ListenerPlace,
+    /// The account of the first call that was let in, where the connection proves nothing by itself.
+    proven: Option<FirstCaller>,
+    /// Of the connection.
+    account: Arc<Account>,
+    /// The connection among those of its first call's identity, if that is another.
+    counted: Mutex<Option<Place>>,
     siblings: Arc<Siblings>,
     unread: Unread,
     watch: Arc<Watch>,
@@ -290,6 +314,24 @@ impl Origin {
         let _place = self.gate.account(&self.peer).call().await;
     }
 
+    /// Counts the connection among those of the identity that makes a call on it, the first if there are several.
+    fn count_for(&self, caller: &Arc<Account>) -> Result<(), Broken> {
+        let mut counted = locked(&self.counted);
+        if counted.is_some() || self.proven.is_none() && Arc::ptr_eq(caller, &self.account) {
+            return Ok(());
+        }
+        let Some(proven) = &self.proven else {
+            *counted = Some(caller.count_connection());
+            return Ok(());
+        };
+        let many = || Broken(Code::ResourceExhausted, MANY_CONNECTIONS);
+        self.place.identify(caller.identity()).map_err(|_| many())?;
+        let Admission::Welcome(place) = caller.connect() else { return Err(many()) };
+        *counted = Some(place);
+        proven.get_or_init(|| Arc::clone(caller));
+        Ok(())
+    }
+
     /// Through the gate, and on to the service.
     async fn call(&self, request: http::Request<Incoming>) -> Result<Guarded, Broken> {
         let (head, body) = request.into_parts();
@@ -299,12 +341,13 @@ impl Origin {
         };
         self.called.store(true, Ordering::Relaxed);
         if self.refused {
-            return Err(Broken(Code::ResourceExhausted, "more connections than one identity may have"));
+            return Err(Broken(Code::ResourceExhausted, MANY_CONNECTIONS));
         }
         let caller = if service.is_for_anyone() {
             self.gate.admit_anyone(&self.peer).await?
         } else {
             let caller = self.gate.admit(&self.peer, &head.headers).await?;
+            self.count_for(caller.account())?;
             self.place.prove();
             caller
         };

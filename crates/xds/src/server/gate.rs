@@ -270,6 +270,11 @@ impl Gate {
         self.0.accounts.of(&peer.name())
     }
 
+    /// Whether a connection proves nothing of who its calls are: all users of this machine can make one in cleartext.
+    pub(super) fn is_unproven(&self, peer: &Peer) -> bool {
+        matches!((&self.0.proof, peer), (Proof::Known { .. }, Peer::Loopback))
+    }
+
     /// Who makes a call that is to be answered with what a fleet has.
     pub(super) async fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Broken> {
         let certified = peer.certified().filter(|_| !headers.contains_key(AUTHORIZATION));

@@ -17,10 +17,13 @@ use super::patience::{PARTS, Patience};
 use super::refusals::{RefusalCounters, RefusalReason};
 
 mod config;
+mod naming;
 #[cfg(test)]
 mod tests;
 
 pub use config::{Limits, Rate};
+use naming::Naming;
+pub(super) use naming::{NamesTurn, has_to_wait};
 
 /// Tokens of one peer's calls that are being verified.
 pub(super) const VERIFIED_AT_ONCE: usize = 32;
@@ -124,6 +127,8 @@ pub(super) struct Account {
     refused: AtomicUsize,
     /// Work that [`FRAMES`] bounds.
     frames: Mutex<Bucket>,
+    /// Work on names.
+    naming: Naming,
 }
 
 impl Accounts {
@@ -161,6 +166,7 @@ impl Accounts {
             totals,
             refused: AtomicUsize::new(0),
             frames: Mutex::new(Bucket::full(Instant::now())),
+            naming: Naming::new(Instant::now()),
         });
         all.insert(Arc::clone(identity), Arc::clone(&account));
         account
@@ -202,6 +208,11 @@ impl Account {
         }
         self.tell(RefusalReason::Connections, "more connections than one identity may have");
         self.turn_away()
+    }
+
+    /// Counts a connection that was taken as another's.
+    pub(super) fn count_connection(self: &Arc<Self>) -> Place {
+        self.take(|account| &account.connections).0
     }
 
     /// A connection that is one too many: some are there for a moment, so that their clients learn why.
@@ -327,6 +338,11 @@ impl Names {
         let over = |all: usize, own: usize, may: usize| all > may || all > may - may / 4 && own > may / 8;
         let alone = names > most || name_bytes > longest;
         grows && (alone || over(all, names, all_names) || over(all_bytes, name_bytes, all_bytes_may))
+    }
+
+    /// Charges the first answer for the names that it has.
+    pub(super) fn charge_first(&self, names: usize) {
+        self.account.charge_first_names(names);
     }
 
     /// Logs what is refused.

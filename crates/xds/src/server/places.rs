@@ -2,7 +2,8 @@
 //!
 //! Nothing is kept back while there is enough. Of the last quarter of the places none goes to a source address or an identity that has more
 //! than its share, so that none of them can take all; and when every place is taken, the oldest connection that has proven nothing makes
-//! room: first those before the end of their handshake, then those without a call that was let in. Where clients of this machine connect
+//! room: first those before the end of their handshake, and in cleartext before a call that was let in, which are in no share; then all
+//! others without such a call. Where clients of this machine connect
 //! too, an eighth of the places is theirs alone, so that no flood from the network keeps the machine's own proxies out. What they have
 //! beyond that makes room as any other.
 
@@ -102,6 +103,8 @@ struct Inner {
     owners: BTreeMap<PlaceOwner, usize>,
     /// Connections whose handshake is not done, by number: the oldest first. Without a task: it is about to begin.
     shaking: BTreeMap<u64, Silent>,
+    /// Those of them that come from this machine, of which nothing is known before a call.
+    unclaimed: usize,
     /// Connections without a call that was let in.
     idle: BTreeMap<u64, Silent>,
     logged: Lately,
@@ -129,13 +132,19 @@ impl Inner {
 
     /// Ends the connection that is to go first, if need be one from the network; false if each has proven who it is.
     fn evict(&mut self, spares_machine: bool) -> bool {
-        let silent = [&mut self.shaking, &mut self.idle];
         let may_go = |one: &Silent| one.task.is_some() && (one.is_networked || !spares_machine);
-        let oldest = silent.into_iter().find_map(|silent| {
-            let (&number, _) = silent.iter().find(|(_, one)| may_go(one))?;
-            silent.remove(&number)?.task
-        });
-        oldest.inspect(AbortHandle::abort).is_some()
+        let oldest = [&self.shaking, &self.idle]
+            .into_iter()
+            .find_map(|silent| silent.iter().find(|(_, one)| may_go(one)).map(|(number, _)| *number));
+        let silent = oldest.and_then(|number| self.shaken(number).or_else(|| self.idle.remove(&number)));
+        silent.and_then(|silent| silent.task).inspect(AbortHandle::abort).is_some()
+    }
+
+    /// It is known whose a connection is, or it ends.
+    fn shaken(&mut self, number: u64) -> Option<Silent> {
+        let silent = self.shaking.remove(&number)?;
+        self.unclaimed -= usize::from(!silent.is_networked);
+        Some(silent)
     }
 }
 
@@ -148,6 +157,7 @@ impl Places {
             next: 0,
             owners: BTreeMap::new(),
             shaking: BTreeMap::new(),
+            unclaimed: 0,
             idle: BTreeMap::new(),
             logged: Lately::new(MOST_LINES, QUIET),
         };
@@ -192,9 +202,10 @@ impl Places {
         inner.next += 1;
         let number = inner.next;
         inner.shaking.insert(number, Silent { is_networked, task: None });
+        inner.unclaimed += usize::from(!is_networked);
         owner.iter().for_each(|owner| inner.add(owner));
         drop(inner);
-        Ok(ListenerPlace { all: Arc::clone(&self.0), number, is_networked, owner })
+        Ok(ListenerPlace { all: Arc::clone(&self.0), number, is_networked, owner: Mutex::new(owner) })
     }
 
     /// The task of a connection, which may be ended while it has proven nothing.
@@ -249,7 +260,7 @@ pub(super) struct ListenerPlace {
     all: Arc<All>,
     number: u64,
     is_networked: bool,
-    owner: Option<PlaceOwner>,
+    owner: Mutex<Option<PlaceOwner>>,
 }
 
 impl ListenerPlace {
@@ -258,32 +269,34 @@ impl ListenerPlace {
         self.number
     }
 
-    /// The connection is this identity's from now on.
+    /// The connection is this identity's from now on. One of which nothing is known yet is in no share: it makes room before all others.
     ///
     /// # Errors
     /// Places are short, and the identity has its share already: the connection is to be refused.
-    pub(super) fn identify(&mut self, identity: &Arc<str>) -> Result<(), PlaceDenied> {
+    pub(super) fn identify(&self, identity: &Arc<str>) -> Result<(), PlaceDenied> {
         let mut inner = locked(&self.all.inner);
-        if let Some(silent) = inner.shaking.remove(&self.number) {
+        let owner = PlaceOwner::Identity(Arc::clone(identity));
+        let silent = inner.shaken(self.number);
+        // its own place is among those that are taken; those of whom nothing is known make room
+        let others = inner.taken.saturating_sub(1 + inner.unclaimed);
+        if let Some(silent) = silent {
             inner.idle.insert(self.number, silent);
         }
-        let owner = PlaceOwner::Identity(Arc::clone(identity));
-        // its own place is among those that are taken
-        let refused = self.all.is_short(inner.taken.saturating_sub(1)) && self.all.has_share(&inner, &owner);
-        if refused {
+        if self.all.is_short(others) && self.all.has_share(&inner, &owner) {
             self.all.tell(&mut inner, PlaceDenied::Share, Some(&owner));
+            return Err(PlaceDenied::Share);
         }
-        self.owner.iter().for_each(|before| inner.remove(before));
         inner.add(&owner);
-        drop(inner);
-        self.owner = Some(owner);
-        if refused { Err(PlaceDenied::Share) } else { Ok(()) }
+        if let Some(before) = locked(&self.owner).replace(owner) {
+            inner.remove(&before);
+        }
+        Ok(())
     }
 
     /// A call was let in: the connection makes room for no other.
     pub(super) fn prove(&self) {
         let mut inner = locked(&self.all.inner);
-        inner.shaking.remove(&self.number);
+        inner.shaken(self.number);
         inner.idle.remove(&self.number);
     }
 }
@@ -293,8 +306,8 @@ impl Drop for ListenerPlace {
         let mut inner = locked(&self.all.inner);
         inner.taken -= 1;
         inner.networked -= usize::from(self.is_networked);
-        inner.shaking.remove(&self.number);
+        inner.shaken(self.number);
         inner.idle.remove(&self.number);
-        self.owner.iter().for_each(|owner| inner.remove(owner));
+        locked(&self.owner).iter().for_each(|owner| inner.remove(owner));
     }
 }

@@ -1,10 +1,11 @@
 //! TLS records on their way in. Each costs the server a decryption, however little it brings, and one that brings nothing is not seen above TLS:
-//! so they are counted below it.
+//! so they are counted below it. What a record has room for and did not bring was for TLS itself: a key update costs more than a decryption.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rustls::ProtocolVersion;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -12,11 +13,26 @@ use tokio_rustls::server::TlsStream;
 #[cfg(test)]
 mod tests;
 
+/// Bytes of a TLS 1.3 record that are no content: the kind and the tag (RFC 8446, 5.2).
+const AROUND: usize = 17;
+
+/// Length of a key update (RFC 8446, 4 and 4.6.3). It ends its record, as the keys change behind it.
+const KEY_UPDATE: usize = 5;
+
+/// TLS records that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RecordsSeen {
+    /// Of any kind.
+    pub(super) all: usize,
+    /// Those that may have been key updates: no more than the bytes have room for that brought nothing.
+    pub(super) updates: usize,
+}
+
 /// A byte stream that may come in TLS records.
 pub(super) trait InRecords {
-    /// Takes the number of records that have come since the last call.
-    fn take_records(&mut self) -> usize {
-        0
+    /// Takes the records that have come since the last call, in which so many bytes were read.
+    fn take_records(&mut self, _read: usize) -> RecordsSeen {
+        RecordsSeen::default()
     }
 }
 
@@ -25,14 +41,19 @@ impl InRecords for UnixStream {}
 impl InRecords for TcpStream {}
 
 impl<S> InRecords for TlsStream<Records<S>> {
-    fn take_records(&mut self) -> usize {
-        std::mem::take(&mut self.get_mut().0.seen)
+    fn take_records(&mut self, read: usize) -> RecordsSeen {
+        let (records, session) = self.get_mut();
+        let has_updates = session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        // all that came has been processed: this says how much of it waits to be read
+        let waiting = session.process_new_packets().map_or(0, |state| state.plaintext_bytes_to_read());
+        let seen = records.take(read, waiting);
+        if has_updates { seen } else { RecordsSeen { updates: 0, ..seen } }
     }
 }
 
 impl<T: InRecords + ?Sized> InRecords for Box<T> {
-    fn take_records(&mut self) -> usize {
-        (**self).take_records()
+    fn take_records(&mut self, read: usize) -> RecordsSeen {
+        (**self).take_records(read)
     }
 }
 
@@ -45,12 +66,19 @@ pub(super) struct Records<S> {
     head: [u8; 5],
     /// Bytes of the head that there are.
     have: usize,
+    /// Records that have begun.
     seen: usize,
+    /// Records that have ended.
+    whole: usize,
+    /// Content that the record has which has begun.
+    begun: usize,
+    /// Content of whole records that was not read yet, and that is not known to be for TLS itself.
+    content: usize,
 }
 
 impl<S> Records<S> {
     pub(super) fn new(io: S) -> Self {
-        Self { io, skip: 0, head: [0; 5], have: 0, seen: 0 }
+        Self { io, skip: 0, head: [0; 5], have: 0, seen: 0, whole: 0, begun: 0, content: 0 }
     }
 
     /// Counts the records that begin in these bytes.
@@ -59,6 +87,9 @@ impl<S> Records<S> {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
             bytes = bytes.get(skipped..).unwrap_or_default();
+            if skipped > 0 && self.skip == 0 {
+                self.end_record();
+            }
             let Some((byte, rest)) = bytes.split_first() else { break };
             if let Some(place) = self.head.get_mut(self.have) {
                 *place = *byte;
@@ -67,9 +98,29 @@ impl<S> Records<S> {
             if self.have == self.head.len() {
                 let [_, _, _, high, low] = self.head;
                 (self.skip, self.have) = (u16::from_be_bytes([high, low]).into(), 0);
+                self.begun = self.skip.saturating_sub(AROUND);
                 self.seen += 1;
             }
         }
+    }
+
+    fn end_record(&mut self) {
+        self.content += std::mem::take(&mut self.begun);
+        self.whole += 1;
+    }
+
+    /// The handshake is over, whose records are charged as such; so many bytes behind it wait to be read.
+    pub(super) fn begin(&mut self, waiting: usize) {
+        (self.seen, self.whole, self.content) = (0, 0, waiting);
+    }
+
+    /// Takes what came, of which so many bytes were read since the last call, and so many wait to be.
+    fn take(&mut self, read: usize, waiting: usize) -> RecordsSeen {
+        let unread = self.content.saturating_sub(read);
+        let nothing = unread.saturating_sub(waiting);
+        self.content = unread - nothing;
+        let (all, whole) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.whole));
+        RecordsSeen { all, updates: whole.min(nothing.div_ceil(KEY_UPDATE)) }
     }
 }
 

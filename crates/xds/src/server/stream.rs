@@ -15,6 +15,7 @@ use super::Shared;
 use super::call::Call;
 use super::gate::Caller;
 use super::grpc::{Broken, Code, Frames};
+use super::limits::{NamesTurn, Room, has_to_wait};
 use super::refusals::RefusalReason;
 use super::streams::{Purpose, SharedClient, Siblings};
 use super::together::Together;
@@ -33,6 +34,16 @@ const CHUNK: usize = 16 << 10;
 
 /// Messages taken in before the stream looks at what it can send: a burst of acknowledgements is one look, a flood still gets its turn.
 const BURST: usize = 64;
+
+/// Ready when a request with its names may be taken in.
+type Turn = Pin<Box<dyn Future<Output = Option<NamesTurn>> + Send>>;
+
+/// A request that waits, with the room that it takes.
+struct Waiting {
+    message: Discovery,
+    turn: Turn,
+    _room: Option<Room>,
+}
 
 /// What there is once it is known whose stream this is.
 struct Open {
@@ -56,6 +67,8 @@ pub(super) struct Stream {
     siblings: Arc<Siblings>,
     caller: Caller,
     requests: Frames<Incoming>,
+    /// A request that waits until the names of earlier ones are made good, or for its turn.
+    waiting: Option<Waiting>,
     open: Option<Open>,
     timer: Option<Pin<Box<Sleep>>>,
     stop: WatchStream<bool>,
@@ -76,6 +89,7 @@ impl Stream {
             siblings,
             caller,
             requests,
+            waiting: None,
             open: None,
             timer: None,
             stop: WatchStream::new(stop),
@@ -157,13 +171,17 @@ impl Stream {
     /// Takes in what the client has said; ready if there may be more.
     fn poll_requests(&mut self, cx: &mut Context<'_>, news: &mut bool) -> Poll<()> {
         for _ in 0..BURST {
-            let broken = match ready!(self.requests.poll_next(cx)) {
-                Some(Ok(message)) => self.receive(message).inspect_err(|broken| self.tell(broken)).err(),
-                Some(Err(broken)) => Some(broken),
-                None => Some(Broken(Code::Ok, "")),
+            let (message, turn) = match ready!(self.poll_request(cx)) {
+                Ok(request) => request,
+                Err(broken) => {
+                    self.end = Some(broken);
+                    return Poll::Pending;
+                }
             };
-            if broken.is_some() {
-                self.end = broken;
+            let taken = self.receive(message).inspect_err(|broken| self.tell(broken));
+            drop(turn);
+            if let Err(broken) = taken {
+                self.end = Some(broken);
                 return Poll::Pending;
             }
             *news = true;
@@ -171,7 +189,34 @@ impl Stream {
         Poll::Ready(())
     }
 
-    fn receive(&mut self, message: Bytes) -> Result<(), Broken> {
+    /// The next request as soon as it may be taken in; or the status that the stream ends with.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Discovery, Option<NamesTurn>), Broken>> {
+        let mut waiting = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => {
+                let (message, room) = match ready!(self.requests.poll_next_in_room(cx)) {
+                    Some(Ok((message, room))) => (self.read(message).inspect_err(|broken| self.tell(broken))?, room),
+                    Some(Err(broken)) => return Poll::Ready(Err(broken)),
+                    None => return Poll::Ready(Err(Broken(Code::Ok, ""))),
+                };
+                let names = message.names();
+                if !has_to_wait(names, message.begins()) {
+                    return Poll::Ready(Ok((message, None)));
+                }
+                let account = Arc::clone(self.caller.account());
+                Waiting { message, turn: Box::pin(account.turn_for_names(names)), _room: room }
+            }
+        };
+        let Poll::Ready(turn) = waiting.turn.as_mut().poll(cx) else {
+            self.waiting = Some(waiting);
+            return Poll::Pending;
+        };
+        self.caller.account().charge_names(waiting.message.names());
+        Poll::Ready(Ok((waiting.message, turn)))
+    }
+
+    /// A message that a client may send on this stream.
+    fn read(&self, message: Bytes) -> Result<Discovery, Broken> {
         let unreadable = |_| Broken(Code::InvalidArgument, "not a discovery request");
         let mut message = Discovery::decode(self.purpose.variant, message).map_err(unreadable)?;
         if message.has_long_name() {
@@ -188,6 +233,10 @@ impl Stream {
             }
             message.set_type_url(kind.as_str());
         }
+        Ok(message)
+    }
+
+    fn receive(&mut self, mut message: Discovery) -> Result<(), Broken> {
         let node = message.node.take();
         if self.open.is_none() {
             self.open = Some(self.identify(node.clone().unwrap_or_default())?);

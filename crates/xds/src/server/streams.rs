@@ -57,6 +57,8 @@ struct Inner {
     watches: Option<StreamId>,
     /// What it costs its identity.
     names: Names,
+    /// It has begun to ask for something: the names that it is sent next are charged.
+    begins: bool,
 }
 
 impl Siblings {
@@ -111,7 +113,13 @@ impl SharedClient {
         if !caller.has_secrets() {
             streams.withhold_secrets();
         }
-        let inner = Inner { streams: Some(streams), wakers: BTreeMap::new(), watches: None, names: caller.names() };
+        let inner = Inner {
+            streams: Some(streams),
+            wakers: BTreeMap::new(),
+            watches: None,
+            names: caller.names(),
+            begins: false,
+        };
         Self { fleet, node, from, cell, inner: Mutex::new(inner) }
     }
 
@@ -129,8 +137,9 @@ impl SharedClient {
     /// The client asks for more than it or its identity may: the stream is to be ended.
     pub(super) fn receive(&self, shared: &Shared, stream: StreamId, message: Discovery) -> Result<(), Broken> {
         let mut inner = self.inner();
-        let Inner { streams: Some(streams), names, .. } = &mut *inner else { return Ok(()) };
+        let Inner { streams: Some(streams), names, begins, .. } = &mut *inner else { return Ok(()) };
         let now = shared.now();
+        *begins |= message.begins();
         let taken = shared.with(&self.cell, |fleet| streams.receive(fleet, stream, message, now));
         if let Err(violation) = taken {
             names.tell(&format!("{violation}; a stream is ended"));
@@ -148,10 +157,16 @@ impl SharedClient {
     /// The client would have more names than its identity may: the stream is to be ended before it is sent anything.
     pub(super) fn advance(&self, shared: &Shared) -> Result<Option<Duration>, Broken> {
         let mut inner = self.inner();
-        let Inner { streams: Some(streams), wakers, names, .. } = &mut *inner else { return Ok(None) };
+        let Inner { streams: Some(streams), wakers, names, begins, .. } = &mut *inner else { return Ok(None) };
         let now = shared.now();
         let wake = |stream| wakers.remove(&stream).into_iter().for_each(Waker::wake);
+        let (before, _) = streams.session().names();
         let deadline = shared.with(&self.cell, |fleet| streams.advance(fleet, now, wake));
+        let new = streams.session().names().0.saturating_sub(before);
+        if *begins && new > 0 {
+            *begins = false;
+            names.charge_first(new);
+        }
         if names.set(streams.session().names()) {
             return Err(names.refusal());
         }
@@ -195,7 +210,7 @@ impl SharedClient {
     /// A stream has ended; with the last one the client leaves.
     pub(super) fn leave(&self, shared: &Shared, stream: StreamId) {
         let mut inner = self.inner();
-        let Inner { streams: Some(streams), wakers, watches, names } = &mut *inner else { return };
+        let Inner { streams: Some(streams), wakers, watches, names, .. } = &mut *inner else { return };
         wakers.remove(&stream);
         let now = shared.now();
         shared.with(&self.cell, |fleet| streams.close(fleet, stream, now));

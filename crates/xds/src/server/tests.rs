@@ -22,6 +22,7 @@
 mod authority;
 mod client;
 mod clients;
+mod costs;
 mod crowd;
 mod grpc_clients;
 mod identity;

@@ -100,7 +100,9 @@ impl Tls {
     ) -> std::io::Result<(Box<TlsStream<Records<TcpStream>>>, Peer)> {
         let config = Arc::clone(&locked(&self.0));
         let now = config.time_provider.current_time();
-        let stream = TlsAcceptor::from(config).accept(Records::new(stream)).await?;
+        let mut stream = TlsAcceptor::from(config).accept(Records::new(stream)).await?;
+        let (records, session) = stream.get_mut();
+        records.begin(session.process_new_packets().map_or(0, |state| state.plaintext_bytes_to_read()));
         // Without one only where that may be: else there was no handshake.
         let peer = match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
             Some(certificate) => now.and_then(|now| certificate::peer(certificate, now)),

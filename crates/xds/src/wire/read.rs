@@ -92,6 +92,22 @@ impl Discovery {
             }
     }
 
+    /// How many names there are in this message.
+    pub(crate) fn names(&self) -> usize {
+        match &self.said {
+            Said::Delta(delta) => delta.subscribe.len() + delta.unsubscribe.len() + delta.initial_versions.len(),
+            Said::Sotw(sotw) => sotw.names.len(),
+        }
+    }
+
+    /// Whether it may be the first of a kind, which is answered with all that there is. It answers nothing.
+    pub(crate) fn begins(&self) -> bool {
+        match &self.said {
+            Said::Delta(delta) => delta.nonce.is_empty() && delta.unsubscribe.is_empty(),
+            Said::Sotw(sotw) => sotw.nonce.is_empty(),
+        }
+    }
+
     /// How many names the longest list in this message has.
     pub(crate) fn longest_list(&self) -> usize {
         match &self.said {

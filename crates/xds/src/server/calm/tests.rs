@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::super::limits::{Accounts, Limits};
+use super::super::records::RecordsSeen;
 use super::*;
 use crate::{Gate, Server};
 
@@ -129,8 +130,8 @@ impl AsyncRead for Trickle {
 }
 
 impl InRecords for Trickle {
-    fn take_records(&mut self) -> usize {
-        std::mem::take(&mut self.new)
+    fn take_records(&mut self, _: usize) -> RecordsSeen {
+        RecordsSeen { all: std::mem::take(&mut self.new), updates: 0 }
     }
 }
 

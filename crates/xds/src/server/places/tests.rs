@@ -14,7 +14,7 @@ fn from(last: u8) -> Option<IpAddr> {
 
 /// A place whose connection has proven that it is this identity's.
 fn proven(places: &Places, address: u8, identity: &str) -> Result<ListenerPlace, PlaceDenied> {
-    let mut place = places.arrive(from(address))?;
+    let place = places.arrive(from(address))?;
     place.identify(&identity.into())?;
     place.prove();
     Ok(place)
@@ -60,7 +60,7 @@ fn two_identities_do_not_take_all_places() {
 #[tokio::test]
 async fn when_all_places_are_taken_the_oldest_silent_connection_goes_first() {
     let places = places(4, 4);
-    let mut idle = places.arrive(from(1)).unwrap();
+    let idle = places.arrive(from(1)).unwrap();
     idle.identify(&"a".into()).unwrap();
     let idle = begin(&places, idle);
     let first = begin(&places, places.arrive(from(2)).unwrap());
@@ -87,7 +87,7 @@ fn an_ipv6_network_is_one_source_and_a_mapped_address_is_its_own() {
 fn connections_from_this_machine_leave_the_last_places_to_others() {
     let places = places(16, 2);
     let arrive = || {
-        let mut place = places.arrive(None)?;
+        let place = places.arrive(None)?;
         place.identify(&"unix".into())?;
         place.prove();
         Ok(place)
@@ -109,7 +109,7 @@ async fn flood_from_the_network_leaves_places_to_this_machine() {
     assert!(!own.is_finished(), "a silent connection of this machine makes no room for others");
     let second = begin(&places, places.arrive(None).unwrap());
     assert_eq!(places.taken(), 16);
-    let mut third = places.arrive(None).unwrap();
+    let third = places.arrive(None).unwrap();
     assert!(own.await.unwrap_err().is_cancelled(), "it makes room for others of this machine");
     third.identify(&"unix".into()).unwrap();
     drop((networked, second, third));

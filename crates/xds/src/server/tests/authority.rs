@@ -11,6 +11,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use x509_parser::time::ASN1Time;
 
 use super::client::DEADLINE;
@@ -99,6 +100,14 @@ impl Authority {
 
     /// Connects to a server of this authority.
     pub(super) async fn connect(&self, to: SocketAddr, with: Option<&Pair>) -> std::io::Result<Box<dyn Io>> {
+        let mut stream = self.shake(to, with).await?;
+        // in TLS 1.3 a refusal of the client's certificate comes only now
+        refused_at_once(&mut stream).await?;
+        Ok(Box::new(stream))
+    }
+
+    /// A connection whose client has done its part of the handshake.
+    pub(super) async fn shake(&self, to: SocketAddr, with: Option<&Pair>) -> std::io::Result<TlsStream<TcpStream>> {
         let config = self.client();
         let mut config = match with {
             None => config.with_no_client_auth(),
@@ -109,10 +118,7 @@ impl Authority {
         };
         config.alpn_protocols = vec![b"h2".to_vec()];
         let stream = TcpStream::connect(to).await?;
-        let mut stream = TlsConnector::from(Arc::new(config)).connect("server".try_into().unwrap(), stream).await?;
-        // in TLS 1.3 a refusal of the client's certificate comes only now
-        refused_at_once(&mut stream).await?;
-        Ok(Box::new(stream))
+        TlsConnector::from(Arc::new(config)).connect("server".try_into().unwrap(), stream).await
     }
 }
 
@@ -127,7 +133,7 @@ pub(super) fn server_config(Pair { certificate, key }: &Pair) -> Arc<ServerConfi
 }
 
 /// Waits for the server's first bytes of HTTP/2 without taking them; fails with what comes in their place.
-async fn refused_at_once(stream: &mut tokio_rustls::client::TlsStream<TcpStream>) -> std::io::Result<()> {
+async fn refused_at_once(stream: &mut TlsStream<TcpStream>) -> std::io::Result<()> {
     use tokio::io::AsyncBufReadExt;
     match stream.fill_buf().await? {
         [] => Err(std::io::ErrorKind::UnexpectedEof.into()),
