@@ -531,7 +531,7 @@ impl World {
             .into_iter()
             .any(|short| snapshot.targets(&kind(short)).any(|item| self.dislikes(peer, short, item.name())));
         let left = |name: &str| stays_behind && snapshot.current(&kind("cds"), name).is_none();
-        self.compare(peer, "cds", |name| !left(name) && !(is_hidden && name == "plain"));
+        self.compare(peer, "cds", |name| !(left(name) || is_hidden && name == "plain"));
         // a listener is held back while the fleet has no good version of its routes
         let missing = snapshot.missing();
         let listeners: Vec<_> = snapshot.targets(&kind("lds")).cloned().collect();
