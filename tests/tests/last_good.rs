@@ -215,8 +215,14 @@ fn a_file_that_broke_while_chancery_was_away_takes_nothing_from_proxies_until_it
         let asking = Over(&over);
         scope.spawn(|| ask(edge, &["one", "two"], &over, &wrong));
         for (name, text) in &whole {
+            // It keeps what it gave, and edits of others count.
             running.kill_chancery().unwrap();
             running.write(name, &text.replace("spec:", "spec: [")).unwrap();
+            running.start().unwrap();
+            running.until_problem(&format!("{name}:4:7")).unwrap();
+            // Where that is not known nothing counts.
+            running.kill_chancery().unwrap();
+            std::fs::remove_file(running.state().join("texts")).unwrap();
             running.begin().unwrap();
             let told =
                 || Some(running.status(&["problems"]).unwrap()).filter(|told| told.contains("mended or removed"));

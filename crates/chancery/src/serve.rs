@@ -22,7 +22,7 @@ use envoy::AccessLog;
 use infra::host::{self, Ending, EnvoyFinder, EnvoySearch, HostOptions, Layout, ProxyPaths, StateLock};
 use infra::kubernetes::OwnAddresses;
 use ir::{FleetName, Infra};
-use provider::file::{AgeFile, Past, SocketPaths, Texts};
+use provider::file::{AgeFile, Past, SocketPaths, TextFile, Texts};
 use store::Source;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -315,7 +315,8 @@ fn last_good(
     let (files, mut found) = LastGood::open(state, secrets);
     let served = !found.fleets.is_empty() || !found.problems.is_empty();
     let ages = AgeFile { path: state.join("ages"), clock: now };
-    let past = Past { served, record: Some(state.join("broken")), ages: Some(ages) };
+    let texts = TextFile { path: state.join("texts"), secrets };
+    let past = Past { served, record: Some(state.join("broken")), ages: Some(ages), texts: Some(texts) };
     last_good::note_before(translator, &found.fleets);
     let (store, graph) = translator.store();
     last_good::note_set_aside(store, graph, std::mem::take(&mut found.problems));

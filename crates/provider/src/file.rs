@@ -10,7 +10,7 @@
 //! file or directory that cannot be read, and a root that is gone; all others go on. What can be read another time (permissions, a mount, no
 //! descriptor) is tried again every second. A root that was never read holds up all: nothing is complete without it. So does, at the start, a file
 //! that was found and that somebody changes while it is read; but for five seconds at most (`unread`). And so does what is broken at a start
-//! after which proxies have something, unless it gave nothing before (`past`). What a link gave is gone when it leads to nothing, as if it were removed, but told. A
+//! after which proxies have something, if what it gave before is not known (`past`, `texts`). What a link gave is gone when it leads to nothing, as if it were removed, but told. A
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.
@@ -22,7 +22,7 @@
 //!
 //! Map: `access` what may be read, `spot` places and names, `resolve` links, `watches` inotify, `tree` which files there are, `read` and
 //! `document` from bytes to objects, `background` those that take long, `guard` and `held` what does not overtake them, `merge` from one version of a file to the next, `offer` and `catalog` who is
-//! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `past` what a broken place gave before it,
+//! in force, `events` from events to what has to be looked at, `unread` what the start waits for, `past` and `texts` what a broken place gave before it,
 //! `ages` since when objects are known,
 //! `follower` the thread, `report` wording.
 
@@ -53,6 +53,7 @@ mod report;
 mod resolve;
 mod sockets;
 mod spot;
+mod texts;
 mod tree;
 mod unread;
 mod watches;
@@ -65,6 +66,7 @@ use load::load_following;
 pub use load::{Input, load, load_inputs, load_inputs_following};
 pub use past::Past;
 pub use sockets::SocketPaths;
+pub use texts::TextFile;
 
 /// How long a file that vanished or became empty is given to come back. `git checkout` and editors that write backups need well under
 /// a millisecond between removing the old file and creating the new one; a busy machine may take some tens.

@@ -12,7 +12,7 @@ use std::thread;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 use tests::backend::Backend;
-use tests::objects::{gateway, route, service};
+use tests::objects::{documents, gateway, route, service};
 use tests::ports::free_ports;
 use tests::running::Running;
 use tests::{binary, client, wait};
@@ -312,6 +312,44 @@ fn guarded_route([policies, floods, routes]: [&str; 3]) {
         // A policy that this version does not build answers 500; 200 would be the backend.
         assert_eq!(guarded.unwrap(), 500);
     });
+}
+
+/// The author of a folder breaks his files in each way while Chancery is away.
+#[test]
+fn files_broken_at_a_restart_hold_up_nothing_of_other_authors() {
+    let mut running = Running::prepare().unwrap();
+    let [port] = free_ports().unwrap();
+    let backend = Backend::start("good").unwrap();
+    let status = |path: &str| client::get(port, "x.example", path).ok().map(|answer| answer.status);
+    let until = |path: &str, wanted: u16| {
+        wait::until(&format!("{wanted} at {path}"), || status(path).filter(|status| *status == wanted)).unwrap();
+    };
+    let guard = "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: {name: guard}\nspec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: admin}]\n  authorization: {defaultAction: Deny}\n";
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: unused}\nstringData: {a: b}\n";
+    let files = [
+        ("maps.yaml", config_maps("evil")),
+        ("secret.yaml", secret.to_owned()),
+        ("guard.yaml", guard.to_owned()),
+        ("route.yaml", route("theirs", &[("/theirs", "good")])),
+    ];
+    let own = documents([&*gateway(port), &service("good", backend.port), &route("admin", &[("/admin", "good")])]);
+    write_in(&running, "own", "base.yaml", &own);
+    files.iter().for_each(|(name, text)| write_in(&running, "evil", name, text));
+    running.start().unwrap();
+    let guarded = wait::until("the guard", || status("/admin").filter(|status| *status != 404)).unwrap();
+    assert_ne!(guarded, 200);
+    until("/theirs", 200);
+    for (number, broken) in ["a: [\n", "kind: \u{1}\n", "kind: Secret\napiVersion: v1\n"].iter().enumerate() {
+        running.kill_chancery().unwrap();
+        files.iter().for_each(|(name, _)| write_in(&running, "evil", name, broken));
+        write_in(&running, "evil", "values.yaml", broken);
+        running.start().unwrap();
+        let path = format!("/edit{number}");
+        write_in(&running, "own", "edit.yaml", &route("edit", &[(&path, "good")]));
+        until(&path, 200);
+        assert_eq!((status("/admin"), status("/theirs")), (Some(guarded), Some(200)), "{broken:?}");
+    }
+    drop(backend);
 }
 
 /// ConfigMaps that take long to read together.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Object, ObjectKey, Problem, Severity};
+use api::{Kind, Object, ObjectKey, Problem, Severity};
 use indexmap::IndexMap;
 use store::{Change, Origin, identity};
 
@@ -17,6 +17,7 @@ use crate::file::offer::{Offer, Offers, Standing};
 use crate::file::past::Dud;
 use crate::file::report;
 use crate::file::spot::Spot;
+use crate::file::texts::NewText;
 
 /// Of a document that nobody understands so many objects are told to stay, beside the first.
 const MOST_TOLD: usize = 15;
@@ -46,6 +47,10 @@ pub(crate) struct Catalog {
     notes: BTreeMap<Arc<Spot>, Problem>,
     /// The ages of objects; none where files are read once.
     ages: Option<Box<Ages>>,
+    /// Files whose documents are others than [`LastTexts`] knows, with the texts of those that are new. Only where objects have ages.
+    ///
+    /// [`LastTexts`]: crate::file::texts::LastTexts
+    unsaved: BTreeMap<Arc<Spot>, Vec<NewText>>,
 }
 
 /// What is known of one file, or of a directory that cannot be read.
@@ -140,6 +145,21 @@ impl Catalog {
         }
     }
 
+    /// Returns true if an object that a place gave before may be lost with what is broken there, `whole` or in part: no file gives it.
+    pub(crate) fn may_have_lost(&self, spot: &Spot, key: &ObjectKey, whole: bool) -> bool {
+        let state = self.files.get(spot);
+        let is_whole = whole || state.is_some_and(|state| state.trouble.is_some());
+        let mut documents = state.into_iter().flat_map(|state| &state.documents);
+        self.offers.winner(key).is_none() && (is_whole || documents.any(|document| document.may_have_lost(key)))
+    }
+
+    /// Returns true if an object of another kind, or of one that names nothing, may use this one.
+    pub(crate) fn is_used(&self, key: &ObjectKey) -> bool {
+        let is_named_where_used = matches!(key.kind(), Some(Kind::Secret | Kind::ConfigMap | Kind::ClusterTrustBundle));
+        let mut objects = self.files.values().flat_map(|state| &state.documents).flat_map(Document::forms);
+        !is_named_where_used || objects.any(|object| object.references().contains(key))
+    }
+
     /// Everything at or below a place.
     pub(crate) fn under(&self, top: &Arc<Spot>) -> Vec<Arc<Spot>> {
         let range = self.files.range(top.clone()..);
@@ -147,7 +167,36 @@ impl Catalog {
     }
 
     /// The file was read: these are its documents now.
-    pub(crate) fn put(&mut self, spot: &Arc<Spot>, parsed: Vec<Parsed>) {
+    pub(crate) fn put(&mut self, spot: &Arc<Spot>, mut parsed: Vec<Parsed>) {
+        self.note_texts(spot, &mut parsed);
+        self.replace(spot, parsed);
+    }
+
+    /// Takes in what an earlier process knew of a file.
+    pub(crate) fn restore(&mut self, spot: &Arc<Spot>, parsed: Vec<Parsed>) {
+        self.replace(spot, parsed);
+    }
+
+    /// Takes the texts out: they are in memory only until they are saved.
+    fn note_texts(&mut self, spot: &Arc<Spot>, parsed: &mut [Parsed]) {
+        let texts = parsed.iter_mut().filter_map(|parsed| match parsed {
+            Parsed::New { document, text, .. } => NewText::of(document, std::mem::take(text)),
+            Parsed::Same { .. } => None,
+        });
+        if self.ages.is_some() {
+            self.unsaved.entry(spot.clone()).or_default().extend(texts);
+        }
+    }
+
+    /// Takes the files whose documents are others than before, but for those that the start waits for, with the texts of those that are new.
+    pub(crate) fn take_unsaved(&mut self) -> Vec<(Arc<Spot>, Vec<NewText>)> {
+        let unsaved = std::mem::take(&mut self.unsaved).into_iter();
+        let (held, unsaved): (Vec<_>, Vec<_>) = unsaved.partition(|(spot, _)| self.is_held(spot));
+        self.unsaved.extend(held);
+        unsaved
+    }
+
+    fn replace(&mut self, spot: &Arc<Spot>, parsed: Vec<Parsed>) {
         self.revive(spot);
         let mut state = self.take(spot);
         state.trouble = None;
@@ -203,6 +252,9 @@ impl Catalog {
         let Some((spot, mut state)) = self.files.remove_entry(spot) else { return };
         for document in std::mem::take(&mut state.documents) {
             self.withdraw_document(&spot, &document);
+        }
+        if self.ages.is_some() {
+            self.unsaved.entry(spot.clone()).or_default().clear();
         }
         self.to_report.insert(spot.clone());
         if state.trouble.is_some() {

@@ -14,7 +14,7 @@ use crate::file::offer::Standing;
 use crate::file::past::Dud;
 use crate::file::report;
 
-/// One document of a file: the hash of its text instead of the text, and what came of it: 64 bytes.
+/// One document of a file: the hash of its text instead of the text, and what came of it: 80 bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     hash: u128,
@@ -25,6 +25,8 @@ pub(crate) struct Document {
     /// What it gives, and what it keeps of what it gave before it could not be understood.
     pub(crate) objects: Given,
     pub(crate) problems: Box<[Problem]>,
+    /// Of each object that it keeps, in their order, the hash of the text that gave it.
+    sources: Box<[u128]>,
 }
 
 /// The objects of a document: nearly always one, and then without an allocation.
@@ -70,7 +72,7 @@ pub(crate) enum Parsed {
     /// Its text is that of the old document with this index; now on this line.
     Same { index: usize, line: u32 },
     /// It was parsed.
-    New { document: Document, lost: Lost },
+    New { document: Document, lost: Lost, text: Box<str> },
 }
 
 /// What could not be understood of a document.
@@ -117,12 +119,39 @@ impl Document {
         (lost(&given, &self.problems) != Lost::default()).then_some(Some(self.hash))
     }
 
-    /// Keeps further objects of before.
-    pub(crate) fn keep(&mut self, objects: Vec<Object>) {
+    /// Keeps further objects of before, each with the hash of the text that gave it.
+    pub(crate) fn keep(&mut self, objects: Vec<(Object, u128)>) {
         // In place of a remnant that says no more.
-        let is_covered = |one: &Object| one.is_remnant() && objects.iter().any(|earlier| earlier.covers(one));
+        let is_covered = |one: &Object| one.is_remnant() && objects.iter().any(|(earlier, _)| earlier.covers(one));
         let own: Vec<_> = self.objects.iter().filter(|(object, _)| !is_covered(object)).cloned().collect();
-        self.objects = own.into_iter().chain(objects.into_iter().map(|object| (object, Standing::Kept))).collect();
+        let sources = objects.iter().map(|(_, source)| *source);
+        self.sources = self.sources.iter().copied().chain(sources).collect();
+        let kept = objects.into_iter().map(|(object, _)| (object, Standing::Kept));
+        self.objects = own.into_iter().chain(kept).collect();
+    }
+
+    /// Returns the forms that it gives and keeps, each with the hash of the text that gave it.
+    pub(crate) fn sourced(&self) -> impl Iterator<Item = (&Object, u128)> {
+        let mut kept = self.sources.iter().copied();
+        let with = self.objects.iter().map(move |(object, standing)| match standing {
+            Standing::Kept => (object, kept.next().unwrap_or(self.hash)),
+            Standing::Written | Standing::Last => (object, self.hash),
+        });
+        with.filter(|(object, _)| !object.is_remnant())
+    }
+
+    /// Returns true if it may have held this object, which it does not give: it says so, or does not say what it holds.
+    pub(crate) fn may_have_lost(&self, key: &ObjectKey) -> bool {
+        let Lost { named, all } = lost(&[], &self.problems);
+        all || named.contains(key)
+    }
+
+    /// Returns a document of an earlier process: its forms, but for those that a document before it gave.
+    pub(crate) fn of_earlier(mut self, seen: &mut HashSet<ObjectKey>) -> Self {
+        let is_first = |(object, _): &&(Object, Standing)| !object.is_remnant() && seen.insert(identity(object.key()));
+        self.objects = self.objects.iter().filter(is_first).cloned().collect::<Vec<_>>().into_iter().collect();
+        (self.problems, self.left_out) = (Box::default(), 0);
+        self
     }
 
     /// The same document on another line.
@@ -254,8 +283,9 @@ fn decode(
     // Read again with the next version of the file: its problems may be among those that are shown then.
     let hash = if left_out.is_some() { document.hash ^ 1 } else { document.hash };
     let (left_out, problems) = (left_out.unwrap_or_default(), decoded.problems.into());
-    let document = Document { hash, line: document.line, left_out, objects, problems };
-    Parsed::New { document, lost }
+    let text = document.text.into();
+    let document = Document { hash, line: document.line, left_out, objects, problems, sources: Box::default() };
+    Parsed::New { document, lost, text }
 }
 
 /// Returns true if a file has anything that was meant as an object: some `kind` and some `apiVersion`. A file with neither may be any file of this machine, a

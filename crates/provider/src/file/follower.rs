@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, PipeReader, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use api::Problem;
+use api::{ObjectKey, Problem};
+use hashbrown::HashSet;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use store::{Batch, Change, Source};
@@ -18,13 +19,14 @@ use crate::file::access::Links;
 use crate::file::ages::journal::Journal;
 use crate::file::background::{Background, Done, Running};
 use crate::file::catalog::Catalog;
-use crate::file::document::Parsed;
+use crate::file::document::{self, Document, Lost, Parsed};
 use crate::file::events::{Agenda, Created, Look, created};
 use crate::file::guard::{self, Scan};
 use crate::file::held::{Held, REMOVED};
 use crate::file::past::{Duds, Past};
 use crate::file::read::{Outcome, Pace, Spent, read_all};
 use crate::file::spot::Spot;
+use crate::file::texts::LastTexts;
 use crate::file::tree::{Survey, Tree, Trouble};
 use crate::file::unread::Unread;
 use crate::file::watches::Watches;
@@ -74,6 +76,7 @@ pub fn watch((roots, links): (&[PathBuf], Links), past: Past, sink: impl Sink) -
         vanished: BTreeMap::new(),
         to_read: BTreeMap::new(),
         unread: Unread::default(),
+        texts: LastTexts::open(past.texts.clone()),
         duds: Duds::read(past),
         awaited: BTreeSet::new(),
         tried: None,
@@ -130,6 +133,8 @@ struct Follower {
     to_read: BTreeMap<Arc<Spot>, PathBuf>,
     /// What was never read of what there was at the start.
     unread: Unread,
+    /// The texts of what files gave before.
+    texts: LastTexts,
     duds: Duds,
     /// What could not be read when it was looked at last, and may be another time.
     awaited: BTreeSet<Arc<Spot>>,
@@ -155,6 +160,7 @@ impl Follower {
                 return Ok(());
             }
             self.expire();
+            self.release_unused();
             let mut changes = self.catalog.commit();
             let listed = self.unread.is_empty();
             if listed && (self.catalog.take_duds_changed() || !self.listed) {
@@ -162,6 +168,7 @@ impl Follower {
                 let Self { duds, catalog, tree, .. } = &mut self;
                 duds.record(catalog.all_duds().map(|(spot, dud)| (tree.path(spot), dud)));
             }
+            changes.extend(self.save_texts(listed));
             changes.extend(self.save_ages(listed));
             if !changes.is_empty() || listed && !self.listed {
                 self.listed = listed;
@@ -184,6 +191,63 @@ impl Follower {
     fn save_ages(&mut self, listed: bool) -> Option<Change> {
         let Self { catalog, journal, .. } = self;
         journal.save(catalog.ages()?, listed)
+    }
+
+    /// Writes the texts of what files give, before it counts. Returns what is wrong with that, if it is another thing than before.
+    fn save_texts(&mut self, listed: bool) -> Option<Change> {
+        let Self { catalog, texts, tree, .. } = self;
+        for (spot, new) in catalog.take_unsaved() {
+            texts.note((&tree.path(&spot), spot.folder()), catalog.documents(&spot), &new);
+        }
+        texts.save(listed)
+    }
+
+    /// Takes in what an earlier process knew of a broken file, as the version of it that there was before.
+    fn restore(&mut self, spot: &Arc<Spot>) {
+        if self.listed || !self.catalog.documents(spot).is_empty() {
+            return;
+        }
+        let (mut seen, old) = (HashSet::new(), &[] as &[Document]);
+        let mut documents = Vec::new();
+        for text in self.texts.texts(&self.tree.path(spot)) {
+            for parsed in document::parse(&spot.display, &text, old, &|| true).unwrap_or_default() {
+                if let Parsed::New { document, .. } = parsed {
+                    let document = document.of_earlier(&mut seen);
+                    documents.push(Parsed::New { document, lost: Lost::default(), text: Box::default() });
+                }
+            }
+        }
+        if !documents.is_empty() {
+            self.catalog.restore(spot, documents);
+        }
+    }
+
+    /// The same of a place that cannot be read, and of all files below it.
+    fn restore_below(&mut self, top: &Arc<Spot>) {
+        let path = self.tree.path(top);
+        for file in if self.listed { Vec::new() } else { self.texts.files_below(&path) } {
+            let names = file.strip_prefix(&path).unwrap_or(Path::new(""));
+            let spot = names.iter().fold(top.clone(), |spot, name| spot.join(name));
+            self.restore(&spot);
+        }
+    }
+
+    /// Ends the wait for broken files whose objects were not kept and are of no use to others. Only once nothing else is waited for it is known what is.
+    fn release_unused(&mut self) {
+        if self.listed || self.unread.is_empty() || !self.unread.all().all(|spot| self.catalog.is_held(spot)) {
+            return;
+        }
+        for spot in self.unread.all().cloned().collect::<Vec<_>>() {
+            let withheld = self.texts.withheld(&self.tree.path(&spot));
+            let is_loss = |key: &ObjectKey| self.catalog.may_have_lost(&spot, key, false) && self.catalog.is_used(key);
+            if withheld.is_some_and(|withheld| !withheld.iter().any(is_loss)) {
+                if self.catalog.is_troubled(&spot) {
+                    // What follows from its trouble is another thing now.
+                    self.agenda.add(spot.clone(), Look::Survey);
+                }
+                self.hold(&spot, false);
+            }
+        }
     }
 
     fn note_time(&mut self) {
@@ -313,7 +377,8 @@ impl Follower {
         while !self.listed && files.len() > FILES_AT_START {
             let rest = files.split_off(FILES_AT_START);
             self.read(std::mem::replace(&mut files, rest))?;
-            let changes = self.catalog.commit();
+            let mut changes = self.catalog.commit();
+            changes.extend(self.save_texts(false));
             if sink(Batch { source: Source::File, changes, listed: false }).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -374,6 +439,9 @@ impl Follower {
                 self.vanish(&spot, VANISH_GRACE);
             }
         }
+        for trouble in troubles.iter().filter(|trouble| trouble.keeps) {
+            self.restore_below(&trouble.spot);
+        }
         if !self.listed {
             // Those that could not be read for want of descriptors among them.
             let is_awaited = |trouble: &&Trouble| trouble.wants || trouble.keeps && self.is_loss(&trouble.spot, true);
@@ -386,6 +454,10 @@ impl Follower {
                 false => trouble.problem,
             };
             self.catalog.trouble(&trouble.spot, problem);
+            if trouble.keeps && !trouble.wants && self.texts.withheld(&self.tree.path(&trouble.spot)).is_some() {
+                let is_held = self.is_loss(&trouble.spot, true);
+                self.catalog.hold(&trouble.spot, is_held);
+            }
         }
         self.to_read.extend(files);
     }
@@ -395,12 +467,16 @@ impl Follower {
         if self.listed {
             return false;
         }
-        let whole = (whole && (self.catalog.is_held(spot) || !self.catalog.gives(spot))).then_some(None);
-        let mut duds = self.catalog.duds(spot).into_iter().chain(whole).peekable();
-        duds.peek().is_some() && {
-            let path = self.tree.path(spot);
-            duds.any(|dud| self.duds.is_loss(&path, dud))
+        if !self.duds.has_served() {
+            return false;
         }
+        let path = self.tree.path(spot);
+        if let Some(withheld) = self.texts.withheld(&path) {
+            return withheld.iter().any(|key| self.catalog.may_have_lost(spot, key, whole));
+        }
+        let whole = (whole && (self.catalog.is_held(spot) || !self.catalog.gives(spot))).then_some(None);
+        let mut duds = self.catalog.duds(spot).into_iter().chain(whole);
+        duds.any(|dud| self.duds.is_loss(&path, dud))
     }
 
     /// The problem of a place that cannot be read, with what follows from it.
@@ -499,6 +575,9 @@ impl Follower {
             }
             Outcome::Documents(parsed) => {
                 self.vanished.remove(&spot);
+                if parsed.iter().filter_map(Parsed::lost).any(|lost| *lost != Lost::default()) {
+                    self.restore(&spot);
+                }
                 self.catalog.put(&spot, parsed);
                 self.hold(&spot, self.is_loss(&spot, false));
             }
@@ -507,6 +586,7 @@ impl Follower {
 
     /// A file that cannot be read. The start waits for it if that may pass, else only if something may be lost with it.
     fn trouble(&mut self, spot: &Arc<Spot>, problem: Problem, waits: bool) {
+        self.restore(spot);
         let is_held = self.is_loss(spot, true);
         let problem = self.told(spot, problem, waits);
         self.revive(spot);

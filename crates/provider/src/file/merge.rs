@@ -95,21 +95,21 @@ impl<'o> Keeping<'o> {
 
     /// Objects that say who they are: the one of that identity is kept.
     fn by_identity(&mut self, new: &mut [Parsed]) {
-        let mut last: HashMap<ObjectKey, (usize, &'o Object)> = HashMap::new();
+        let mut last: HashMap<ObjectKey, (usize, (&'o Object, u128))> = HashMap::new();
         for index in &self.free {
-            for object in self.objects(*index) {
-                last.entry(identity(object.key())).or_insert((*index, object));
+            for (object, source) in self.objects(*index) {
+                last.entry(identity(object.key())).or_insert((*index, (object, source)));
             }
         }
         for parsed in new.iter_mut() {
-            let Parsed::New { document, lost } = parsed else { continue };
+            let Parsed::New { document, lost, .. } = parsed else { continue };
             let kept: Vec<_> = lost.named.iter().filter_map(|key| last.remove(key)).collect();
             for (index, _) in &kept {
                 if self.objects(*index).count() == 1 {
                     self.free.remove(index);
                 }
             }
-            document.keep(kept.into_iter().map(|(_, object)| object.clone()).collect());
+            document.keep(kept.into_iter().map(|(_, (object, source))| (object.clone(), source)).collect());
         }
     }
 
@@ -121,14 +121,14 @@ impl<'o> Keeping<'o> {
         let last = nameless.len().saturating_sub(1);
         for (at, parsed) in nameless.into_iter().enumerate() {
             let count = if at == last { free.len() } else { free.len().min(1) };
-            let kept = free.drain(..count).flat_map(|index| self.objects(index)).cloned();
+            let kept = free.drain(..count).flat_map(|index| self.objects(index));
             if let Parsed::New { document, .. } = parsed {
-                document.keep(kept.collect());
+                document.keep(kept.map(|(object, source)| (object.clone(), source)).collect());
             }
         }
     }
 
-    fn objects(&self, index: usize) -> impl Iterator<Item = &'o Object> + use<'o> {
-        self.old.get(index).into_iter().flat_map(Document::forms)
+    fn objects(&self, index: usize) -> impl Iterator<Item = (&'o Object, u128)> + use<'o> {
+        self.old.get(index).into_iter().flat_map(Document::sourced)
     }
 }

@@ -1,10 +1,9 @@
 //! [`Past`]: what an earlier process left, and what of the start has to wait for because of it.
 //!
-//! A broken place keeps what it gave, and after a restart nobody knows what that was. Whatever was published without it could take
-//! something away, also where nothing looks removed: a route configuration without one of its hosts is a change like any other. So a start
-//! after which proxies have something waits for such a place as for a root that is not there, and all that was served stays in force
-//! whole. To hold back only removals, or only what the place concerns, one would have to know its objects: that is a second copy of
-//! all sources on the disk, private keys among them. What was broken before and gave nothing holds up nobody: those places are recorded.
+//! A broken place keeps what it gave, also after a restart, as far as the texts are kept that gave it (`texts`). Where that is not known, or a private key
+//! among it was not kept, a start after which proxies have something waits for the place as for a root that is not there, and all that was served stays in
+//! force whole: whatever was published without it could take something away, also where nothing looks removed. What was broken before and gave nothing
+//! holds up nobody: those places are recorded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::file::access::{Access, Links};
 use crate::file::ages::journal::AgeFile;
 use crate::file::read::read_bytes;
+use crate::file::texts::TextFile;
 
 /// What an earlier process left.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,8 @@ pub struct Past {
     pub record: Option<PathBuf>,
     /// The file that keeps how old objects are; without one ages end with the process.
     pub ages: Option<AgeFile>,
+    /// The file that keeps the texts of what files gave; without one it is not known what they gave.
+    pub texts: Option<TextFile>,
 }
 
 /// A broken place that neither gives nor keeps anything: a document by the hash of its text, or a whole file or directory.
@@ -44,6 +46,11 @@ impl Duds {
         let bytes = past.record.as_deref().and_then(|path| read_bytes(path, &own).ok()).unwrap_or_default();
         let lines = String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
         Self { served: past.served, record: past.record, lines }
+    }
+
+    /// Returns true if proxies were given something by an earlier process.
+    pub(crate) fn has_served(&self) -> bool {
+        self.served
     }
 
     /// Whether something that was served may be lost with this.

@@ -23,6 +23,7 @@ mod loading;
 mod past;
 mod property;
 mod starting;
+mod texts;
 
 /// How long a fact may take to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -48,6 +48,11 @@ impl Unread {
         self.places.is_empty()
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Spot>> {
+        self.places.keys()
+    }
+
     pub(crate) fn contains(&self, spot: &Spot) -> bool {
         self.places.contains_key(spot)
     }

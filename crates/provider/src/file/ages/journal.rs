@@ -191,7 +191,7 @@ impl Journal {
     }
 }
 
-fn warning(text: String) -> Problem {
+pub(in crate::file) fn warning(text: String) -> Problem {
     Problem::unbound(Severity::Warning, text)
 }
 
@@ -270,17 +270,17 @@ fn record(text: &str) -> Option<Record> {
 }
 
 /// A text with its checksum in front.
-fn sealed(text: &str) -> String {
+pub(in crate::file) fn sealed(text: &str) -> String {
     format!("{:016x} {text}\n", xxh3_64(text.as_bytes()))
 }
 
-fn opened(line: &[u8]) -> Option<&str> {
+pub(in crate::file) fn opened(line: &[u8]) -> Option<&str> {
     let (sum, text) = str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(' ')?;
     (u64::from_str_radix(sum, 16).ok()? == xxh3_64(text.as_bytes())).then_some(text)
 }
 
 /// No link is followed, and a pipe has no other end to wait for.
-fn options() -> OpenOptions {
+pub(in crate::file) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
@@ -289,7 +289,7 @@ fn options() -> OpenOptions {
 
 /// A thread that flushes what was added. It starts with the first write.
 #[derive(Debug, Default)]
-struct Flusher {
+pub(in crate::file) struct Flusher {
     has_failed: Arc<AtomicBool>,
     /// Has room for one, which is flushed with all that was written by then.
     files: Option<SyncSender<File>>,
@@ -297,11 +297,11 @@ struct Flusher {
 }
 
 impl Flusher {
-    fn has_failed(&self) -> bool {
+    pub(in crate::file) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    fn flush(&mut self, file: File) -> io::Result<()> {
+    pub(in crate::file) fn flush(&mut self, file: File) -> io::Result<()> {
         let files = match &self.files {
             Some(files) => files,
             None => {

@@ -194,7 +194,8 @@ fn a_document_on_which_the_reader_panics_costs_only_itself_and_keeps_what_it_gav
         })
         .collect();
     let after = parse_with(&file, &text(2), (&before, &|| true), read).unwrap();
-    let [Parsed::Same { .. }, Parsed::New { document: broken, lost }, Parsed::New { document: good, .. }] = &after[..]
+    let [Parsed::Same { .. }, Parsed::New { document: broken, lost, .. }, Parsed::New { document: good, .. }] =
+        &after[..]
     else {
         panic!("{after:?}")
     };
