@@ -114,12 +114,20 @@ impl Session {
         }
     }
 
-    /// The same of what was published anew. A listener that is not known to be active yet is not in use for that (R4).
+    /// The same of what was published again, which the client has acknowledged before: also if it was removed meanwhile, which it has not been sent. A
+    /// listener that is not known to be active yet is not in use for that (R4).
     pub(super) fn confirm_again(&mut self, fleet: &mut Fleet, type_url: &TypeUrl, name: &str) {
+        let target = self.see(fleet).target(type_url, name).cloned();
         let activation = self.activations.get_mut(name).filter(|_| *type_url == TypeUrl::Listener);
-        match (activation, fleet.snapshot().target(type_url, name)) {
-            (Some(activation), Some(item)) => activation.item = Arc::clone(item),
-            _ => self.confirm(fleet, type_url, name),
+        match (activation, target) {
+            (Some(activation), Some(item)) => activation.item = item,
+            (_, target) => {
+                let known = self.channel(type_url).known.get(name).unwrap_or_default();
+                if let Some(item) = target.filter(|item| known.acked == Some(item.version().mark())) {
+                    fleet.accept(&item);
+                }
+                self.confirm(fleet, type_url, name);
+            }
         }
     }
 

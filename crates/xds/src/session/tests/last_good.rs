@@ -86,6 +86,26 @@ fn nothing_is_denied_replaced_or_taken_away_before_something_is_published() {
 }
 
 #[test]
+fn cluster_that_comes_back_before_it_was_taken_away_is_saved_again() {
+    let mut rig = started(SHOP, false);
+    let mut file = saved(&mut rig).to_vec();
+    // A canary, rolled back while the client has all of it still.
+    for step in ["cds b; eds b; rds r@2 -> b; -cds a; -eds a", "cds a; eds a; rds r@3 -> a; -cds b; -eds b"] {
+        rig.publish(step);
+        rig.ack_all(0);
+        rig.subscribe("eds", &["b"]);
+        rig.ack_all(0);
+        file.extend(saved(&mut rig));
+    }
+    let mut rig = restarted(&Bytes::from(file));
+    assert_eq!(rig.subscribe("cds", &[]), "CDS a@1");
+    assert_eq!(rig.subscribe("eds", &["a"]), "EDS a@1");
+    rig.ack_all(0);
+    assert_eq!(rig.subscribe("lds", &[]), "LDS l@1");
+    assert_eq!(rig.subscribe("rds", &["r"]), "RDS r@3");
+}
+
+#[test]
 fn whatever_is_not_published_goes_in_the_order_of_removals() {
     let mut rig = restarted(&saved(&mut started("cds a; eds a; cds b; eds b; lds l -> r; rds r -> a, b", false)));
     rig.start(0);

@@ -588,5 +588,17 @@ impl World {
         let kept = |name: &String| see.current(&kind, name).is_some_and(refused);
         has.retain(|name, _| expect.contains_key(name) || (concerns(name) && !kept(name)));
         assert_eq!(has, expect, "{}: {short}\n{}", peer.node.id, self.tail());
+        // What a client has of what is published is what is saved. (Next to what is refused it may have what it never acknowledges.)
+        for (name, version) in expect.iter().filter(|_| self.strict) {
+            let Some(entry) = self.fleet.snapshot().entry(&kind, name) else { continue };
+            let is_published = entry.current().version().0 == *version && !refused(entry.current());
+            let accepted = entry.accepted().map(|item| item.version().0);
+            assert!(
+                !is_published || accepted == Some(*version),
+                "{}: {short} {name} is not saved\n{}",
+                peer.node.id,
+                self.tail()
+            );
+        }
     }
 }
