@@ -190,7 +190,8 @@ impl Background {
         let Some((spot, line::Waiting { path, number, guards, .. })) = self.line.next() else { return Ok(()) };
         let is_urgent = guards && !self.line.guards.is_late(&spot);
         if self.worker.as_ref().is_none_or(|worker| worker.is_nice && is_urgent) {
-            // One that has nothing to do ends with its queue.
+            // It has nothing to do, so it ends at once.
+            self.worker.take().map_or(Ok(()), Worker::end)?;
             self.worker = Some(Worker::start(self.results.clone(), self.wake.try_clone()?)?);
         }
         if let Some(worker) = &mut self.worker {
@@ -275,15 +276,23 @@ impl Worker {
         let thread = thread::Builder::new().name("costly files".to_owned()).spawn(work)?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread), id, is_nice: false })
     }
+
+    /// Waits until the thread ends, after the document that it is at.
+    ///
+    /// # Errors
+    /// It broke.
+    fn end(mut self) -> io::Result<()> {
+        self.jobs = None;
+        let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
+        ended.map_err(|_| io::Error::other("the thread that reads costly files broke"))
+    }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         self.cancel_running(|_| true);
-        if let Some(mut worker) = self.worker.take() {
-            worker.jobs = None;
-            // It ends after the document that it is at.
-            let _ended = worker.thread.take().map(JoinHandle::join);
+        if let Some(Err(error)) = self.worker.take().map(Worker::end) {
+            tracing::error!(%error, "reading costly files ended");
         }
     }
 }

@@ -239,13 +239,27 @@ fn mounted(parent: &OwnedFd, name: &OsStr, opened: OwnedFd) -> rustix::io::Resul
 /// A kernel without `openat2`, for tests.
 #[cfg(test)]
 pub(crate) mod testing {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Number of tests that run without it. Others may run without it meanwhile: nothing else is different.
     static LACKING: AtomicUsize = AtomicUsize::new(0);
 
+    thread_local! {
+        /// What this thread finds, whatever others do.
+        static FOUND: Cell<Option<bool>> = const { Cell::new(None) };
+    }
+
     pub(super) fn lacks_openat2() -> bool {
-        LACKING.load(Ordering::SeqCst) > 0
+        FOUND.get().unwrap_or_else(|| LACKING.load(Ordering::SeqCst) > 0)
+    }
+
+    /// Returns what comes of this on a thread that has it or lacks it.
+    pub(crate) fn on_kernel<T>(has_openat2: bool, run: impl FnOnce() -> T) -> T {
+        FOUND.set(Some(!has_openat2));
+        let result = run();
+        FOUND.set(None);
+        result
     }
 
     /// Lasts until it is dropped.

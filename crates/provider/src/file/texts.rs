@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use api::{Kind, Object, ObjectKey};
-use journal::{FileRow, Stored};
+use journal::{FileRow, StoredTexts};
 use memchr::memmem;
 use store::{Change, identity};
 
@@ -55,7 +55,7 @@ pub(crate) struct LastTexts {
     is_known: bool,
     /// The file has its name: what it holds is whole.
     is_named: bool,
-    files: BTreeMap<PathBuf, Kept>,
+    files: BTreeMap<PathBuf, KeptFile>,
     /// Bytes that are kept of each folder.
     folders: HashMap<Folder, u64>,
     /// Its length, and bytes of it that count.
@@ -87,7 +87,7 @@ impl NewText {
 
 /// What is kept of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Kept {
+struct KeptFile {
     texts: Vec<KeptText>,
     /// Objects whose texts are not kept.
     withheld: Vec<ObjectKey>,
@@ -105,7 +105,7 @@ struct KeptText {
     sum: u64,
 }
 
-impl Kept {
+impl KeptFile {
     fn bytes(&self) -> u64 {
         self.texts.iter().map(|text| text.length).sum()
     }
@@ -135,7 +135,7 @@ impl LastTexts {
         };
         let Some(place) = texts.place.clone() else { return texts };
         match journal::read(&place) {
-            Ok(Some(Stored { file, files, length })) => {
+            Ok(Some(StoredTexts { file, files, length })) => {
                 texts.size.1 = files.iter().map(|(path, kept)| kept.size(path)).sum();
                 (texts.is_known, texts.is_named) = (true, true);
                 (texts.file, texts.files, texts.size.0) = (Some(file), files, length);
@@ -179,7 +179,7 @@ impl LastTexts {
         self.below(path).map(|(path, _)| path.clone()).collect()
     }
 
-    fn below(&self, top: &Path) -> impl Iterator<Item = (&PathBuf, &Kept)> {
+    fn below(&self, top: &Path) -> impl Iterator<Item = (&PathBuf, &KeptFile)> {
         self.files.range(top.to_owned()..).take_while(move |(path, _)| path.starts_with(top))
     }
 
@@ -210,11 +210,11 @@ impl LastTexts {
             if !before.is_unknown {
                 tracing::warn!(file = %path.display(), "files of its folder are too large to be kept: if this one is broken at a restart, all edits wait; split the folder");
             }
-            kept = Kept { is_unknown: true, is_seen: true, ..Kept::default() };
+            kept = KeptFile { is_unknown: true, is_seen: true, ..KeptFile::default() };
         }
         *bytes += kept.bytes();
         self.size.1 = self.size.1.saturating_sub(before.size(path));
-        let is_same = Kept { is_seen: true, ..before } == kept;
+        let is_same = KeptFile { is_seen: true, ..before } == kept;
         let gives = kept.is_unknown || !kept.texts.is_empty() || !kept.withheld.is_empty();
         if !is_same {
             self.write_rows(path, &mut kept, new);
@@ -228,14 +228,14 @@ impl LastTexts {
     }
 
     /// Returns what is to be kept of a file. Texts that are new have no place yet.
-    fn version(&self, before: &Kept, documents: &[Document], new: &[NewText]) -> Kept {
+    fn version(&self, before: &KeptFile, documents: &[Document], new: &[NewText]) -> KeptFile {
         let secrets = self.place.as_ref().is_some_and(|place| place.secrets);
         let mut known: HashMap<u128, KeptText> = before.texts.iter().map(|text| (text.hash, *text)).collect();
         for NewText { hash, text, .. } in new.iter().filter(|new| secrets || !new.is_private) {
             let length = text.len() as u64;
             known.entry(*hash).or_insert(KeptText { hash: *hash, offset: 0, length, sum: 0 });
         }
-        let mut kept = Kept { is_seen: true, ..Kept::default() };
+        let mut kept = KeptFile { is_seen: true, ..KeptFile::default() };
         let mut earlier = Vec::new();
         for document in documents {
             for (object, source) in document.sourced() {
@@ -252,7 +252,7 @@ impl LastTexts {
         kept
     }
 
-    fn write_rows(&mut self, path: &Path, kept: &mut Kept, new: &[NewText]) {
+    fn write_rows(&mut self, path: &Path, kept: &mut KeptFile, new: &[NewText]) {
         let new: HashMap<u128, &str> = new.iter().map(|new| (new.hash, &*new.text)).collect();
         for text in kept.texts.iter_mut().filter(|text| text.offset == 0) {
             if let Some(content) = new.get(&text.hash) {

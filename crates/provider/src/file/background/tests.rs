@@ -230,7 +230,29 @@ fn file_that_others_wait_for_is_read_as_what_is_served() {
 }
 
 #[test]
-fn time_that_reading_takes_is_counted_while_it_is_read() {
+fn folder_is_late_while_its_file_is_read() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("one.yaml");
+    let one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b}\n---\n";
+    std::fs::write(&path, one.repeat(50_000)).unwrap();
+    let (catalog, access) = (Catalog::default(), Access::new(crate::file::Links::Everywhere, []));
+    let mut background = Background::new().unwrap();
+    let one = Spot::root(0, "root").join(OsStr::new("one.yaml"));
+    background.add(one.clone(), path, (true, true));
+    // Up to its bound.
+    assert!(!background.line.guards.charge(&one, guards::MAX_WAITED));
+    background.begin(&catalog, &access).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while !background.line.guards.is_late(&one) {
+        assert!(Instant::now() < end, "no time is counted");
+        background.charge();
+        thread::yield_now();
+    }
+    assert!(background.running.as_ref().is_some_and(|running| running.charged > Duration::ZERO));
+}
+
+#[test]
+fn clock_of_a_thread_is_its_cpu_time() {
     let background = Background::new().unwrap();
     let worker = Worker::start(background.results.clone(), background.wake.try_clone().unwrap()).unwrap();
     let end = Instant::now() + DEADLINE;

@@ -273,8 +273,10 @@ proptest! {
                 Step::Remove(at) => drop(fs::remove_file(lives.folder.path().join(FILES[*at]))),
                 Step::Restart(writes) => {
                     let is_there = |place: &String| lives.folder.path().join(place.split([' ', ':']).nth(1).unwrap()).exists();
+                    settle(&lives, &mut restarted, version);
+                    // A removed file is believed a moment later.
                     restarted.until(|state| state.objects.values().all(is_there));
-                    let before = settle(&lives, &mut restarted, version);
+                    let before = restarted.state.clone();
                     drop(restarted);
                     for (at, content) in writes {
                         replace(&lives.folder, FILES[*at], text(content, version));

@@ -12,7 +12,7 @@ use api::ObjectKey;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Kept, KeptText, TextFile};
+use super::{KeptFile, KeptText, TextFile};
 use crate::file::ages::journal::{opened, options, sealed};
 use crate::file::read::MAX_FILE;
 
@@ -20,22 +20,22 @@ use crate::file::read::MAX_FILE;
 const HEADERS: [&str; 2] = ["chancery texts 1", "chancery texts 1, with secrets"];
 
 /// What a record holds.
-pub(super) struct Stored {
+pub(super) struct StoredTexts {
     pub(super) file: File,
-    pub(super) files: BTreeMap<PathBuf, Kept>,
+    pub(super) files: BTreeMap<PathBuf, KeptFile>,
     pub(super) length: u64,
 }
 
 /// A row as it is written.
 #[derive(Debug, Serialize, Deserialize)]
-enum Row {
+enum RecordRow {
     /// The bytes behind it, of a file by its path: their hash, their number and their checksum.
     Text(String, String, u64, u64),
     /// A file gives what texts with these hashes give, none if that is not known, and objects whose texts are not kept.
     File(String, Option<Vec<String>>, Vec<[String; 4]>),
 }
 
-impl Row {
+impl RecordRow {
     fn push(&self, out: &mut Vec<u8>) {
         // Texts and numbers always become JSON, in one line.
         out.extend_from_slice(sealed(&serde_json::to_string(self).unwrap_or_default()).as_bytes());
@@ -53,14 +53,14 @@ impl FileRow<'_> {
     pub(super) fn push(self, out: &mut Vec<u8>) {
         let hashes = self.hashes.map(|hashes| hashes.iter().map(|hash| format!("{hash:x}")).collect());
         let names = |key: &ObjectKey| [key.group(), key.kind_name(), key.namespace(), key.name()].map(str::to_owned);
-        Row::File(escaped(self.path), hashes, self.withheld.iter().map(names).collect()).push(out);
+        RecordRow::File(escaped(self.path), hashes, self.withheld.iter().map(names).collect()).push(out);
     }
 }
 
 /// Adds a text to what is to be written at an offset.
 pub(super) fn push_text(out: &mut Vec<u8>, at: u64, (path, hash, text): (&Path, u128, &str)) -> KeptText {
     let (before, length, sum) = (out.len(), text.len() as u64, xxh3_64(text.as_bytes()));
-    Row::Text(escaped(path), format!("{hash:x}"), length, sum).push(out);
+    RecordRow::Text(escaped(path), format!("{hash:x}"), length, sum).push(out);
     let offset = at + (out.len() - before) as u64;
     out.extend_from_slice(text.as_bytes());
     out.push(b'\n');
@@ -68,7 +68,7 @@ pub(super) fn push_text(out: &mut Vec<u8>, at: u64, (path, hash, text): (&Path, 
 }
 
 /// Reads a record but for its texts. None if there is none that can be used.
-pub(super) fn read(place: &TextFile) -> Result<Option<Stored>, String> {
+pub(super) fn read(place: &TextFile) -> Result<Option<StoredTexts>, String> {
     let words = |error: io::Error| format!("cannot be read: {error}");
     let file = match options().read(true).write(true).open(&place.path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -83,33 +83,33 @@ pub(super) fn read(place: &TextFile) -> Result<Option<Stored>, String> {
     }
     file.set_permissions(Permissions::from_mode(0o600)).map_err(words)?;
     let mut reader = BufReader::new(file);
-    let mut scan = Scan { end: metadata.len(), ..Scan::default() };
+    let mut scan = RecordScan { end: metadata.len(), ..RecordScan::default() };
     scan.rows(&mut reader, place)?;
     let file = reader.into_inner();
     if place.secrets && !scan.has_secrets {
         // From now on it may hold some.
         let (file, length) =
             rewrite(place, &file, &mut scan.files).map_err(|error| format!("cannot be written: {error}"))?;
-        return Ok(Some(Stored { file, files: scan.files, length }));
+        return Ok(Some(StoredTexts { file, files: scan.files, length }));
     }
     if scan.at < scan.end {
         // What is missing was being written when its process ended: it was never published.
         file.set_len(scan.at).map_err(words)?;
     }
-    Ok(Some(Stored { file, files: scan.files, length: scan.at }))
+    Ok(Some(StoredTexts { file, files: scan.files, length: scan.at }))
 }
 
 /// A record as far as it was read.
 #[derive(Default)]
-struct Scan {
+struct RecordScan {
     end: u64,
     at: u64,
     has_secrets: bool,
     texts: HashMap<(PathBuf, u128), KeptText>,
-    files: BTreeMap<PathBuf, Kept>,
+    files: BTreeMap<PathBuf, KeptFile>,
 }
 
-impl Scan {
+impl RecordScan {
     fn rows(&mut self, reader: &mut BufReader<File>, place: &TextFile) -> Result<(), String> {
         let mut line = Vec::new();
         loop {
@@ -152,9 +152,9 @@ impl Scan {
     }
 
     /// Takes in a row that ends at this offset. Returns false if its text is not there.
-    fn row(&mut self, row: Row, after: u64) -> Result<bool, String> {
+    fn row(&mut self, row: RecordRow, after: u64) -> Result<bool, String> {
         match row {
-            Row::Text(path, hash, length, sum) => {
+            RecordRow::Text(path, hash, length, sum) => {
                 let behind = length.checked_add(after + 1).ok_or("it is damaged")?;
                 if behind > self.end {
                     return Ok(false);
@@ -163,7 +163,7 @@ impl Scan {
                 self.texts.insert((path, hash), KeptText { hash, offset: after, length, sum });
                 self.at = behind;
             }
-            Row::File(path, hashes, withheld) => {
+            RecordRow::File(path, hashes, withheld) => {
                 let path = unescaped(&path);
                 let is_unknown = hashes.is_none();
                 let mut texts = Vec::new();
@@ -177,7 +177,7 @@ impl Scan {
                 if texts.is_empty() && withheld.is_empty() && !is_unknown {
                     self.files.remove(&path);
                 } else {
-                    self.files.insert(path, Kept { texts, withheld, is_unknown, is_seen: false });
+                    self.files.insert(path, KeptFile { texts, withheld, is_unknown, is_seen: false });
                 }
                 self.at = after;
             }
@@ -225,7 +225,11 @@ pub(super) fn give_name(file: &File, path: &Path) -> io::Result<()> {
 }
 
 /// Writes all that counts into another file, which takes the place of this one.
-pub(super) fn rewrite(place: &TextFile, old: &File, files: &mut BTreeMap<PathBuf, Kept>) -> io::Result<(File, u64)> {
+pub(super) fn rewrite(
+    place: &TextFile,
+    old: &File,
+    files: &mut BTreeMap<PathBuf, KeptFile>,
+) -> io::Result<(File, u64)> {
     let (mut file, mut at) = create(place)?;
     for (path, kept) in files {
         let mut rows = Vec::new();
