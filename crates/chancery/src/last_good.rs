@@ -6,6 +6,7 @@
 //! costs what it is long, twice. What could not be written is written when it can be, all of it; until then a problem says so.
 
 mod file;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use api::{Problem, Severity};
 use engine::Graph;
 use ir::FleetName;
@@ -79,6 +81,26 @@ pub(crate) struct Written {
 }
 
 impl LastGood {
+    /// The same, of these sources: what is there of others is not used, and named.
+    ///
+    /// # Errors
+    /// What is there of others can be neither set aside nor removed.
+    pub(crate) fn open_of(sources: &str, state: &Path, secrets: bool) -> anyhow::Result<(Self, Found)> {
+        let of_others = sources::bind(state, sources, secrets).with_context(|| {
+            format!(
+                "{}: what was saved of other sources can be neither set aside nor removed, or it cannot be noted that it is theirs; let the \
+                 user of this process write there, or give another --state-dir. Envoys that run serve on",
+                state.display()
+            )
+        })?;
+        let (files, mut found) = Self::open(state, secrets);
+        if let Some(text) = of_others {
+            warn!("{text}");
+            found.problems.push(problem(text));
+        }
+        Ok((files, found))
+    }
+
     /// Reads the files of a state folder. What cannot be used is set aside; if it may hold secrets, and shall not, it goes.
     pub(crate) fn open(state: &Path, secrets: bool) -> (Self, Found) {
         let folder = state.join("last-good");

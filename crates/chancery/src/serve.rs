@@ -69,7 +69,8 @@ pub(crate) async fn serve(
     let places = own::places(&args, &layout, &state, cluster.as_ref().map(Cluster::own_name));
     let (addresses, replicas) = watch::channel(OwnAddresses::default());
     let mut translator = translator(&places, &sources, &args);
-    let (journals, last_good, past) = last_good(&mut translator, &server, &state, args.save_secrets);
+    let (journals, last_good, past) =
+        last_good(&mut translator, &server, (&state, &sources.names()?), args.save_secrets)?;
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (known, workloads) = watch::channel(Arc::default());
     let (inputs, asking, mut core) = core::start(Parts {
@@ -309,10 +310,10 @@ fn xds_server(args: &RunArgs, streams: &Handle, outbox: mpsc::Sender<Vec<xds::Ev
 fn last_good(
     translator: &mut Translator,
     server: &xds::Server,
-    state: &Path,
+    (state, sources): (&Path, &str),
     secrets: bool,
-) -> (LastGood, BTreeSet<Arc<str>>, Past) {
-    let (files, mut found) = LastGood::open(state, secrets);
+) -> anyhow::Result<(LastGood, BTreeSet<Arc<str>>, Past)> {
+    let (files, mut found) = LastGood::open_of(sources, state, secrets)?;
     let served = !found.fleets.is_empty() || !found.problems.is_empty();
     let ages = AgeFile { path: state.join("ages"), clock: now };
     let texts = TextFile { path: state.join("texts"), secrets };
@@ -323,7 +324,7 @@ fn last_good(
     last_good::note_without_keys(store, graph, &last_good::without_keys(&found.fleets));
     let fleets = last_good::restore(server, found, secrets);
     last_good::note_in_use(store, graph, &fleets);
-    (files, fleets, past)
+    Ok((files, fleets, past))
 }
 
 /// Waits for what others would miss, for a time.
@@ -397,6 +398,15 @@ impl Sources {
             config.display()
         );
         Ok(Self { roots, settings })
+    }
+
+    /// Returns what they are called, each on a line, in whatever order they were given.
+    fn names(&self) -> anyhow::Result<String> {
+        let mut names: BTreeSet<String> = self.settings.iter().map(|_| "a Kubernetes cluster\n".to_owned()).collect();
+        for root in &self.roots {
+            names.insert(format!("{:?}\n", std::path::absolute(root)?));
+        }
+        Ok(names.into_iter().collect())
     }
 
     /// The cluster, if there is one.

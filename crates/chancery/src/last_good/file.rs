@@ -168,6 +168,14 @@ pub(super) fn append(folder: &Path, fleet: &str, length: u64, parts: impl Iterat
     Ok(grown)
 }
 
+/// Writes which sources the files are of.
+pub(super) fn note_sources(path: &Path, sources: &str) -> io::Result<()> {
+    let beside = path.with_extension(NEW);
+    let _left_by_a_write_that_failed = std::fs::remove_file(&beside);
+    write_new(&beside, std::iter::once(sources.as_bytes().to_vec()))?;
+    std::fs::rename(beside, path)
+}
+
 /// Removes a file, which need not be there.
 pub(super) fn remove(folder: &Path, fleet: &str) -> io::Result<()> {
     match std::fs::remove_file(folder.join(file_name(fleet))) {

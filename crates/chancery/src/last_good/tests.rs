@@ -86,6 +86,24 @@ fn what_was_saved_is_there_for_the_next_process_and_for_nobody_else() {
 }
 
 #[test]
+fn what_was_saved_of_other_sources_is_not_used() {
+    for secrets in [true, false] {
+        let kept = Kept::new();
+        let open = |sources: &str, secrets| LastGood::open_of(sources, kept.state.path(), secrets).expect("opened").1;
+        let found = |sources: &str| open(sources, secrets);
+        open("one", true);
+        kept.written(1, 1);
+        assert_eq!((found("one").fleets.len(), found("one").problems.len()), (1, 0));
+        let of_others = found("two");
+        assert!(of_others.fleets.is_empty());
+        let text = &of_others.problems[0].text;
+        assert!(text.contains("of other sources (one)") && text.contains("not used"), "{text}");
+        assert_eq!(kept.state.path().join("last-good-of-other-sources").exists(), secrets);
+        assert!(found("two").problems.is_empty() && found("one").fleets.is_empty());
+    }
+}
+
+#[test]
 fn secrets_are_removed_from_the_file_once_they_are_not_wanted_any_more() {
     let kept = Kept::new();
     kept.written(2, 1);
