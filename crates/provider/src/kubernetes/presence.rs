@@ -7,20 +7,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use hashbrown::{HashMap, HashSet};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{Api, ListParams, PartialObjectMeta, WatchEvent, WatchParams};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::kubernetes::call::causes;
+use crate::kubernetes::Pace;
+use crate::kubernetes::call::{Caller, Failure};
 
+use pods::{PodEvent, PodWatch};
+
+mod pods;
 #[cfg(test)]
 mod tests;
 
@@ -43,13 +44,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Pods that are looked for at the same time: at 5 ms each 6,400 in a second.
 const AT_ONCE: usize = 32;
-
-/// Objects in a page of a list: 1,000 of 2 KB are 2 MB.
-const PAGE: u32 = 1000;
-
-/// Duration of a watch that is requested, in seconds; and the silence after which one is taken for dead.
-const WATCH: u32 = 240;
-const SILENCE: Duration = Duration::from_secs(270);
 
 /// Times to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,18 +80,6 @@ pub struct PodFacts {
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Kind and name of the object that controls it.
     pub controller: Option<(Arc<str>, Arc<str>)>,
-}
-
-impl PodFacts {
-    fn read(metadata: &ObjectMeta, kept: &[&str]) -> Self {
-        let labels = metadata.labels.iter().flatten().filter(|(label, _)| kept.contains(&label.as_str()));
-        let owners = metadata.owner_references.iter().flatten();
-        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
-        Self {
-            labels: labels.map(|(label, value)| (label.as_str().into(), value.as_str().into())).collect(),
-            controller: controller.map(|owner| (owner.kind.as_str().into(), owner.name.as_str().into())),
-        }
-    }
 }
 
 /// Becomes `true` once a Pod is gone. The Pod is tracked until this is dropped.
@@ -146,6 +128,9 @@ impl State {
         }
     }
 }
+
+/// A list that is not complete: its beginning, and the uids of the Pods that it has shown.
+type OpenList = (Instant, HashSet<Arc<str>>);
 
 struct Tracked {
     pod: PodId,
@@ -226,19 +211,21 @@ impl Presence {
 
     /// Looks for a Pod in the API server.
     async fn look(&self, client: &Client, pod: &PodId) {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-        // The right is to list; to get a single object is another right.
-        let this = ListParams::default().fields(&format!("metadata.name={}", pod.name));
+        let pods = self.pods(client, &pod.namespace);
         // A server that does not answer must not keep other Pods from being looked for.
-        let found = match timeout(ANSWER, pods.list_metadata(&this)).await {
+        let found = match timeout(ANSWER, pods.find(&pod.name)).await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => return self.doubt(pod, &causes(&error)),
+            Ok(Err(failure)) => return self.doubt(pod, &words(failure)),
             Err(_) => return self.doubt(pod, "no answer in time"),
         };
-        match found.items.iter().find(|found| found.metadata.uid.as_deref() == Some(&*pod.uid)) {
-            Some(found) => self.describe(&pod.uid, &found.metadata),
+        match found.into_iter().find(|found| found.uid == pod.uid) {
+            Some(found) => self.describe(&pod.uid, found.facts),
             None => self.end(&pod.uid),
         }
+    }
+
+    fn pods(&self, client: &Client, namespace: &str) -> PodWatch {
+        PodWatch::new(Caller { client: client.clone(), pace: Pace::default() }, namespace, self.0.kept)
     }
 
     /// Notes that a Pod cannot be looked up.
@@ -256,9 +243,9 @@ impl Presence {
     }
 
     /// Notes what the API server says of a Pod.
-    fn describe(&self, uid: &str, metadata: &ObjectMeta) {
+    fn describe(&self, uid: &str, facts: PodFacts) {
         if let Some(tracked) = self.state().tracked.get_mut(uid) {
-            tracked.facts = Some(PodFacts::read(metadata, self.0.kept));
+            tracked.facts = Some(facts);
             tracked.is_uncertain = false;
         }
     }
@@ -314,6 +301,32 @@ impl Presence {
         }
     }
 
+    /// Takes an event of the watch of a namespace.
+    fn take(&self, namespace: &Arc<str>, list: &mut Option<OpenList>, event: PodEvent) {
+        match event {
+            PodEvent::Begin => *list = Some((Instant::now(), HashSet::new())),
+            PodEvent::Shown(pod) => {
+                self.describe(&pod.uid, pod.facts);
+                if let Some((_, uids)) = list {
+                    uids.insert(pod.uid);
+                } else {
+                    self.shows(namespace, pod.uid);
+                }
+            }
+            PodEvent::Deleted(pod) => {
+                if let Some((_, uids)) = list {
+                    uids.remove(&pod.uid);
+                }
+                self.hides(namespace, &pod.uid);
+            }
+            PodEvent::Listed => {
+                if let Some((began, uids)) = list.take() {
+                    self.listed(namespace, uids, began).iter().for_each(|uid| self.end(uid));
+                }
+            }
+        }
+    }
+
     fn hides(&self, namespace: &Arc<str>, uid: &str) {
         if let Some(shown) = self.state().shown.get_mut(namespace) {
             shown.remove(uid);
@@ -360,17 +373,23 @@ pub async fn follow(presence: Presence, client: Client, tempo: PresenceTiming, s
 
 /// Lists and watches the Pods of a namespace, or of all, for ever.
 async fn watch_pods(presence: Presence, client: Client, namespace: Arc<str>, tempo: PresenceTiming) {
-    let pods: Api<Pod> = match &*namespace {
-        "" => Api::all(client),
-        name => Api::namespaced(client, name),
-    };
+    let mut pods = presence.pods(&client, &namespace);
     let (mut trouble, mut pause) = (None, tempo.retry);
     loop {
-        match list_and_watch(&presence, &pods, &namespace, &mut trouble).await {
-            Ok(()) => pause = tempo.retry,
-            Err(error) => {
-                let words = causes(&error);
-                if trouble.as_ref() != Some(&words) {
+        let (began, mut list, mut is_well) = (Instant::now(), None, false);
+        let mut emit = |event| {
+            is_well |= matches!(event, PodEvent::Listed);
+            presence.take(&namespace, &mut list, event);
+        };
+        match pods.next(&mut emit).await {
+            Ok(()) => {
+                pause = tempo.retry;
+                // After a watch that ends at once the next one waits.
+                sleep(tempo.retry.saturating_sub(began.elapsed())).await;
+            }
+            Err(failure) => {
+                let words = words(failure);
+                if is_well || trouble.as_ref() != Some(&words) {
                     warn!(%namespace, "Pods cannot be watched, so that the end of one is noticed late: {words}");
                 }
                 trouble = Some(words);
@@ -383,49 +402,12 @@ async fn watch_pods(presence: Presence, client: Client, namespace: Arc<str>, tem
     }
 }
 
-async fn list_and_watch(
-    presence: &Presence,
-    pods: &Api<Pod>,
-    namespace: &Arc<str>,
-    trouble: &mut Option<String>,
-) -> Result<(), kube::Error> {
-    let began = Instant::now();
-    let (mut uids, mut next, mut version) = (HashSet::new(), None::<String>, String::new());
-    loop {
-        let page = ListParams { limit: Some(PAGE), continue_token: next.take(), ..ListParams::default() };
-        let page = pods.list_metadata(&page).await?;
-        for pod in &page.items {
-            let Some(uid) = uid(pod) else { continue };
-            presence.describe(&uid, &pod.metadata);
-            uids.insert(uid);
-        }
-        version = page.metadata.resource_version.unwrap_or(version);
-        next = page.metadata.continue_.filter(|token| !token.is_empty());
-        if next.is_none() {
-            break;
+/// The words of an API server.
+fn words(failure: Failure) -> String {
+    match failure {
+        Failure::Away(text) | Failure::Forbidden(text) | Failure::Invalid(text) => text,
+        Failure::Missing | Failure::Gone | Failure::Conflict | Failure::Closed => {
+            "the API server does not serve Pods".to_owned()
         }
     }
-    presence.listed(namespace, uids, began).iter().for_each(|uid| presence.end(uid));
-    *trouble = None;
-    let how = WatchParams::default().timeout(WATCH);
-    let mut events = pods.watch_metadata(&how, &version).await?.boxed();
-    loop {
-        match timeout(SILENCE, events.try_next()).await.unwrap_or(Ok(None))? {
-            None | Some(WatchEvent::Error(_)) => return Ok(()),
-            Some(WatchEvent::Added(pod) | WatchEvent::Modified(pod)) => {
-                if let Some(uid) = uid(&pod) {
-                    presence.describe(&uid, &pod.metadata);
-                    presence.shows(namespace, uid);
-                }
-            }
-            Some(WatchEvent::Deleted(pod)) => {
-                uid(&pod).into_iter().for_each(|uid| presence.hides(namespace, &uid));
-            }
-            Some(WatchEvent::Bookmark(_)) => {}
-        }
-    }
-}
-
-fn uid(pod: &PartialObjectMeta<Pod>) -> Option<Arc<str>> {
-    pod.metadata.uid.as_deref().map(Arc::from)
 }

@@ -84,6 +84,20 @@ pub(crate) fn split(line: &str) -> Option<(&str, &str)> {
     event.bytes().all(|byte| byte.is_ascii_uppercase()).then_some((event, object))
 }
 
+/// The annotation of the bookmark that ends a list.
+pub(crate) const LIST_END: &str = "k8s.io/initial-events-end";
+
+/// The event and the object of a line of a watch.
+///
+/// # Errors
+/// The line is no JSON of that form.
+pub(crate) fn event(line: &str) -> serde_json::Result<(Cow<'_, str>, &str)> {
+    match split(line) {
+        Some((event, object)) => Ok((Cow::Borrowed(event), object)),
+        None => serde_json::from_str(line).map(|Line { event, object }| (event.0, object.get())),
+    }
+}
+
 /// One line of a watch.
 #[derive(serde::Deserialize)]
 pub(crate) struct Line<'a> {

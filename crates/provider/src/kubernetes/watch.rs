@@ -11,8 +11,6 @@
 //! A list comes as a watch that begins with what there is, from servers that can do that (Kubernetes 1.32): one object at a time is in memory, and
 //! the watch goes on from there. From others it comes in pages.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use kube::api::{ListParams, WatchParams};
@@ -32,9 +30,6 @@ const PAGE: u32 = 500;
 
 /// Of kinds whose objects may have a megabyte each.
 const PAGE_OF_LARGE: u32 = 50;
-
-/// The annotation of the bookmark that ends a list.
-const LIST_END: &str = "k8s.io/initial-events-end";
 
 /// Which watch.
 pub(crate) type Id = u64;
@@ -284,13 +279,7 @@ impl Watch {
     /// One line; true: the list is complete with it.
     fn line(&mut self, line: &Bytes, events: &mut Vec<Event>) -> Result<bool, Failure> {
         let text = std::str::from_utf8(line).map_err(garbled)?;
-        let (event, object) = match seen::split(text) {
-            Some((event, object)) => (Cow::Borrowed(event), object),
-            None => {
-                let Line { event, object } = serde_json::from_str(text).map_err(garbled)?;
-                (event.0, object.get())
-            }
-        };
+        let (event, object) = seen::event(text).map_err(garbled)?;
         let event = match &*event {
             "ADDED" | "MODIFIED" => Event::Applied,
             "DELETED" => Event::Deleted,
@@ -325,7 +314,7 @@ impl Watch {
     fn bookmark(&mut self, text: &str) -> bool {
         let Ok(Bookmark { metadata }) = serde_json::from_str(text) else { return false };
         let Some(version) = metadata.resource_version.filter(|version| !version.is_empty()) else { return false };
-        let ends = self.position.is_none() && metadata.annotations.contains_key(LIST_END);
+        let ends = self.position.is_none() && metadata.annotations.contains_key(seen::LIST_END);
         if ends || self.position.is_some() {
             self.position = Some(Version::new(&version));
         }

@@ -32,6 +32,10 @@ struct Server {
     /// All that happened: a version is a number of them, and a watch begins behind its version.
     events: watch::Sender<Vec<String>>,
     forbids: Forbids,
+    /// It sends lists as watches.
+    streams: bool,
+    /// The queries that it has answered.
+    queries: Mutex<Vec<BTreeMap<String, String>>>,
 }
 
 /// Requests that a server refuses.
@@ -54,7 +58,12 @@ fn pod(name: &str, uid: &str) -> Value {
 
 impl Server {
     async fn start(forbids: Forbids) -> (Arc<Self>, Client) {
-        let server = Arc::new(Self { pods: Mutex::default(), events: watch::Sender::default(), forbids });
+        Self::start_with(forbids, true).await
+    }
+
+    async fn start_with(forbids: Forbids, streams: bool) -> (Arc<Self>, Client) {
+        let events = watch::Sender::default();
+        let server = Arc::new(Self { pods: Mutex::default(), events, forbids, streams, queries: Mutex::default() });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let app =
@@ -91,20 +100,37 @@ async fn answer(
     if server.forbids == Forbids::All || (server.forbids == Forbids::Watches && name.is_none()) {
         return StatusCode::FORBIDDEN.into_response();
     }
+    server.queries.lock().unwrap().push(query.clone());
+    let pods = server.pods.lock().unwrap();
+    let version = server.events.borrow().len();
     if query.contains_key("watch") {
-        let seen = query.get("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0_usize);
-        let lines = futures::stream::unfold((server.events.subscribe(), seen), |(mut events, seen)| async move {
+        let (mut first, mut seen) = (Vec::new(), query["resourceVersion"].parse().unwrap_or(0_usize));
+        if query.contains_key("sendInitialEvents") {
+            if !server.streams {
+                let status = json!({ "kind": "Status", "code": 422, "message": "sendInitialEvents is forbidden" });
+                return (StatusCode::UNPROCESSABLE_ENTITY, Json(status)).into_response();
+            }
+            let line = |event: &str, object: Value| json!({ "type": event, "object": object }).to_string() + "\n";
+            first.extend(pods.iter().map(|(name, uid)| line("ADDED", pod(name, uid))));
+            let end = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
+            first.push(line("BOOKMARK", json!({ "kind": "Pod", "apiVersion": "v1", "metadata": end })));
+            seen = version;
+        }
+        let events = futures::stream::unfold((server.events.subscribe(), seen), |(mut events, seen)| async move {
             let line = events.wait_for(|events| events.len() > seen).await.ok()?[seen].clone();
-            Some((Ok::<_, Infallible>(line), (events, seen + 1)))
+            Some((line, (events, seen + 1)))
         });
+        let lines = futures::stream::iter(first).chain(events).map(Ok::<_, Infallible>);
         return axum::body::Body::from_stream(lines).into_response();
     }
-    let pods = server.pods.lock().unwrap();
-    let version = server.events.borrow().len().to_string();
-    let items = pods.iter().filter(|(found, _)| name.is_none_or(|name| name == *found));
-    let items: Vec<Value> = items.map(|(name, uid)| pod(name, uid)).collect();
-    let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": { "resourceVersion": version }, "items": items });
-    Json(list).into_response()
+    let page: usize = query.get("limit").map_or(usize::MAX, |limit| limit.parse().unwrap());
+    let skipped: usize = query.get("continue").map_or(0, |token| token.parse().unwrap());
+    let named = pods.iter().filter(|(found, _)| name.is_none_or(|name| name == *found));
+    let mut rest = named.skip(skipped);
+    let items: Vec<Value> = rest.by_ref().take(page).map(|(name, uid)| pod(name, uid)).collect();
+    let more = rest.next().map(|_| (skipped + page).to_string());
+    let metadata = json!({ "resourceVersion": version.to_string(), "continue": more });
+    Json(json!({ "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items })).into_response()
 }
 
 /// Follows until it is dropped.
@@ -153,6 +179,33 @@ async fn a_pod_that_is_deleted_is_gone_and_the_others_are_not() {
     server.delete("a");
     until_gone(&a).await;
     assert!(!*b.borrow());
+}
+
+#[tokio::test]
+async fn pods_come_in_small_pages_where_lists_do_not_stream() {
+    let (server, client) = Server::start_with(Forbids::Nothing, false).await;
+    (0..25).for_each(|at| server.put(&format!("pod-{at:02}"), &at.to_string()));
+    let following = Following::start(client, WATCHES);
+    let (last, away) = (following.track("pod-24", "24"), following.track("pod-24", "99"));
+    until_gone(&away).await;
+    following.until_shown("24").await;
+    server.delete("pod-24");
+    until_gone(&last).await;
+    let queries = server.queries.lock().unwrap();
+    let limits: Vec<_> = queries.iter().filter_map(|query| query.get("limit")).collect();
+    assert_eq!(limits, ["10"; 3], "a page is bounded by the longest objects: {queries:?}");
+}
+
+#[tokio::test]
+async fn list_comes_one_pod_at_a_time() {
+    let (server, client) = Server::start(Forbids::Nothing).await;
+    server.put("a", "1");
+    let following = Following::start(client, WATCHES);
+    let _gone = following.track("a", "1");
+    following.until_shown("1").await;
+    let queries = server.queries.lock().unwrap();
+    let whole = queries.iter().filter(|query| !query.contains_key("watch") && !query.contains_key("fieldSelector"));
+    assert_eq!(whole.count(), 0, "{queries:?}");
 }
 
 #[tokio::test]
