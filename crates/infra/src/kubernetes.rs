@@ -12,7 +12,7 @@
 //! - Nothing is removed before it is known who is wanted, and nothing because the API server is away.
 //!
 //! Map: [`object`] what the objects are like, `name` what they are called and whose they are; `seen` and `world` what there is, told by
-//! `watch`; `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what; `state` what is told as a `fact`; `run` all of them
+//! `watch`; `fleet` what is missing, `apply` makes it with `call`, `fields` who owns what, `lean` what is read of metadata; `state` what is told as a `fact`; `run` all of them
 //! together; [`mod@sidecar`] what Envoys in Pods of others need; `pace` how long to wait; [`mod@shutdown`] how a proxy ends; [`access`] the rights that are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,7 @@ mod call;
 mod fact;
 mod fields;
 mod fleet;
+mod lean;
 mod name;
 pub mod object;
 mod own;

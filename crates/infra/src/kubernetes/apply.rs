@@ -16,7 +16,7 @@ use super::object::{Fault, IN_CLUSTER, ObjectKind, Wanted, put_cluster_addresses
 use super::seen::{ObjectId, Raw};
 
 /// The annotation with the hash of what was applied last.
-const APPLIED: &str = "chancery.io/applied";
+pub(super) const APPLIED: &str = "chancery.io/applied";
 
 /// No object has this version: applied with it, one is made, and one that is there meanwhile is not touched.
 const NOT_THERE: &str = "1";

@@ -2,14 +2,15 @@
 
 use std::error::Error;
 
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
-use kube::{Api, Client};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::Request;
+use kube::{Api, Client, Resource as _};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::fields::MANAGER;
 use super::pace::Pace;
-use super::seen::{ObjectId, Raw, resource};
+use super::seen::{ObjectId, Raw, RawData, resource};
 
 /// Of an error's text no more than this is shown.
 const MAX_TEXT: usize = 1_000;
@@ -47,6 +48,19 @@ impl Caller {
     /// An object as it is now; none if there is none.
     pub(super) async fn get(&self, id: &ObjectId) -> Result<Option<Raw>, Failure> {
         self.bounded(self.api(id).get_opt(&id.name)).await
+    }
+
+    /// The `data` of a `ConfigMap` with the labels of it; none if there is none. That can be 1 MB of an author.
+    pub(super) async fn get_data(&self, id: &ObjectId) -> Result<Option<RawData>, Failure> {
+        let path = Raw::url_path(&resource(id.kind.names()), Some(&id.namespace));
+        let request = Request::new(path).get(&id.name, &GetParams::default()).map_err(kube::Error::BuildRequest);
+        let answer = async {
+            match self.client.request(request?).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+                answer => answer.map(Some),
+            }
+        };
+        self.bounded(answer).await
     }
 
     /// Makes an object what it shall be, and gives what it is then.

@@ -92,6 +92,9 @@ pub(super) fn watched(controller: &str) -> String {
     format!("{}={},{}={},{CONTROLLER}={controller}", MANAGED_BY.0, MANAGED_BY.1, COMPONENT.0, COMPONENT.1)
 }
 
+/// The labels that are read of Chancery's own objects.
+pub(super) const LABELS: [&str; 5] = [COMPONENT.0, MANAGED_BY.0, OWNER_NAME, OWNER_NAMESPACE, CONTROLLER];
+
 /// The labels that say whose proxy a Pod is.
 pub const POD_LABELS: [&str; 4] = [COMPONENT.0, MANAGED_BY.0, OWNER_NAME, OWNER_NAMESPACE];
 
@@ -120,12 +123,22 @@ impl Owner {
     }
 
     /// The Gateway for which an object was made: its owner; for one in another namespace labels say it, or nobody.
+    ///
+    /// Labels are their author's words: see [`Self::may_have`].
     pub(super) fn read(metadata: &ObjectMeta) -> Option<Self> {
         if let (Some(owner), Some(namespace)) = (owning(metadata), &metadata.namespace) {
             return Some(Self::of(&ObjectName { namespace: namespace.as_str().into(), name: owner.into() }));
         }
         let label = |name| metadata.labels.as_ref()?.get(name).map(|value| Arc::from(value.as_str()));
         Some(Self { namespace: label(OWNER_NAMESPACE)?, name: label(OWNER_NAME)? })
+    }
+}
+
+impl Owner {
+    /// Returns true if objects of this Gateway are made in a namespace: in its own, or in the controller's. With its labels elsewhere, an object is its author's,
+    /// and nothing follows from it.
+    pub(super) fn may_have(&self, namespace: &str, controller: &str) -> bool {
+        *self.namespace == *namespace || namespace == controller
     }
 }
 
@@ -139,10 +152,12 @@ impl fmt::Display for Owner {
 /// The Gateway that owns an object.
 fn owning(metadata: &ObjectMeta) -> Option<&str> {
     let mut owners = metadata.owner_references.iter().flatten();
-    let is_gateway = |owner: &&OwnerReference| {
-        owner.kind == "Gateway" && owner.api_version.starts_with("gateway.networking.k8s.io/")
-    };
-    owners.find(is_gateway).map(|owner| owner.name.as_str())
+    owners.find(|owner| is_gateway(owner)).map(|owner| owner.name.as_str())
+}
+
+/// Returns true if an owner is a Gateway.
+pub(super) fn is_gateway(owner: &OwnerReference) -> bool {
+    owner.kind == "Gateway" && owner.api_version.starts_with("gateway.networking.k8s.io/")
 }
 
 /// Whose an object is.

@@ -86,6 +86,11 @@ impl ObjectKind {
         matches!(self, Self::Deployment | Self::DaemonSet)
     }
 
+    /// Returns true if facts are made of more than metadata of it.
+    pub(super) const fn has_facts(self) -> bool {
+        matches!(self, Self::Service | Self::Deployment | Self::DaemonSet)
+    }
+
     /// Group and version, kind, plural.
     #[must_use]
     pub const fn names(self) -> (&'static str, &'static str, &'static str) {

@@ -1,14 +1,12 @@
 //! Addresses of Chancery itself in a cluster: those of its Service and of all its replicas, the same for each replica that looks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +14,7 @@ use tracing::warn;
 
 use super::call::causes;
 use super::pace::Pace;
-use super::watch::{Told, Watch};
+use super::watch::{Source, Told, Watch};
 
 #[cfg(test)]
 mod tests;
@@ -51,19 +49,17 @@ pub struct OwnAddresses {
 /// Sends the addresses whenever they change, until `stop`. While they cannot be read those that were read last stay.
 pub async fn follow_own_addresses(of: OwnService, found: watch::Sender<OwnAddresses>, stop: CancellationToken) {
     let OwnService { client, namespace, name, pace } = of;
-    let services: Api<Service> = Api::namespaced(client.clone(), &namespace);
-    let slices: Api<EndpointSlice> = Api::namespaced(client, &namespace);
+    let services = Source::at(client.clone(), Service::url_path(&(), Some(&namespace)));
+    let services = services.fields(format!("metadata.name={name}"));
+    let slices = Source::at(client, EndpointSlice::url_path(&(), Some(&namespace)));
+    let slices = slices.labels(format!("{SERVICE}={name}"));
     let read = |service: &Service| BTreeSet::from([(of_service(service), node_ports(service))]);
-    let of_service =
-        follow(services, watcher::Config::default().fields(&format!("metadata.name={name}")), (pace, read), |all| {
-            let (addresses, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-            publish(&found, |now| &mut now.service, addresses.into_iter().flatten().collect());
-            publish(&found, |now| &mut now.node_ports, ports.into_iter().flatten().collect());
-        });
-    let of_slices =
-        follow(slices, watcher::Config::default().labels(&format!("{SERVICE}={name}")), (pace, of_slice), |all| {
-            publish(&found, |now| &mut now.replicas, all)
-        });
+    let of_service = follow(services, (pace, read), |all| {
+        let (addresses, ports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        publish(&found, |now| &mut now.service, addresses.into_iter().flatten().collect());
+        publish(&found, |now| &mut now.node_ports, ports.into_iter().flatten().collect());
+    });
+    let of_slices = follow(slices, (pace, of_slice), |all| publish(&found, |now| &mut now.replicas, all));
     tokio::select! {
         _ = futures::future::join(of_service, of_slices) => {}
         () = stop.cancelled() => {}
@@ -83,23 +79,18 @@ fn publish<T: PartialEq>(
 }
 
 /// Reads objects of a kind, and publishes what all of them say together after each change.
-async fn follow<K, T>(
-    api: Api<K>,
-    config: watcher::Config,
-    (pace, read): (Pace, fn(&K) -> BTreeSet<T>),
-    publish: impl Fn(BTreeSet<T>),
-) where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+async fn follow<K, T>(source: Source, (pace, read): (Pace, fn(&K) -> BTreeSet<T>), publish: impl Fn(BTreeSet<T>))
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + 'static,
     T: Ord + Clone,
 {
-    let mut watch = Watch::new(api, config, pace);
+    let mut watch = Watch::new(source, pace, |object: &K| Some((object.name_any(), Some(read(object)))));
     let (mut known, mut is_silent) = (BTreeMap::new(), false);
-    while let Some(event) = watch.next().await {
-        match event {
-            Ok(Told::Listed(all)) => known = all.iter().map(|object| (object.name_any(), read(object))).collect(),
-            Ok(Told::Changed(object)) => drop(known.insert(object.name_any(), read(&object))),
-            Ok(Told::Gone(object)) => drop(known.remove(&object.name_any())),
-            Ok(Told::Forbidden(_)) => {}
+    loop {
+        match watch.next().await {
+            Ok(Told::Listed(all)) => known = all.into_iter().collect(),
+            Ok(Told::Changed(name, addresses)) => drop(known.insert(name, addresses)),
+            Ok(Told::Gone(name)) => drop(known.remove(&name)),
             Err(error) => {
                 if !std::mem::replace(&mut is_silent, true) {
                     warn!(

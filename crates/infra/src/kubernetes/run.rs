@@ -123,9 +123,10 @@ impl Cluster {
         let caller = Caller { client, pace };
         let mut watches = JoinSet::new();
         let targets = targets(&scope);
+        let own = Arc::clone(&cluster.borrow().namespace);
         for target in &targets {
             let labels = Some(name::watched(&controller));
-            watches.spawn(follow(caller.clone(), target.clone(), labels, sender.clone()));
+            watches.spawn(follow(caller.clone(), target.clone(), (labels, Arc::clone(&own)), sender.clone()));
         }
         let leads = *leading.borrow();
         let cluster = Self {
@@ -265,7 +266,7 @@ impl Cluster {
         if !self.looks_at_nodes && self.world.get(id).is_some_and(|seen| at_nodes(&seen.about)) {
             self.looks_at_nodes = true;
             let target = Target { kind: None, namespace: None };
-            self.watches.spawn(follow(self.caller.clone(), target, None, self.sender.clone()));
+            self.watches.spawn(follow(self.caller.clone(), target, (None, "".into()), self.sender.clone()));
         }
     }
 

@@ -11,9 +11,16 @@ use kube::core::{ApiResource, DynamicResourceScope, GroupVersionKind};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields;
 use super::name::Owner;
 use super::object::ObjectKind;
+use super::{fields, lean};
+
+/// Addresses, and names of hosts, of a Service that are kept of each sort; and ports, 6 bytes each, so 24 KB.
+const ADDRESSES: usize = 64;
+const PORTS: usize = 4_096;
+
+/// Longest words of Kubernetes about a workload that are kept, in bytes.
+const LONGEST_WORDS: usize = 1_000;
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,15 +43,22 @@ pub(super) fn resource((api_version, kind, plural): (&str, &str, &str)) -> ApiRe
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }
 
-/// An object as the API server gives it, without what nobody here needs.
+/// An object of the API server, reduced to the fields that are used.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Raw {
+    #[serde(deserialize_with = "lean::metadata")]
     pub(super) metadata: ObjectMeta,
     #[serde(default)]
     spec: RawSpec,
     #[serde(default)]
     status: RawStatus,
-    /// Of a `ConfigMap`.
+}
+
+/// A `ConfigMap` with its `data`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct RawData {
+    #[serde(deserialize_with = "lean::metadata")]
+    pub(super) metadata: ObjectMeta,
     #[serde(default)]
     pub(super) data: Value,
 }
@@ -57,7 +71,8 @@ struct RawSpec {
     #[serde(rename = "clusterIPs")]
     cluster_ips: Option<Vec<String>>,
     #[serde(rename = "externalIPs")]
-    external_ips: Option<Vec<IpAddr>>,
+    /// An API server takes spellings that are none here, such as `010.0.0.1`.
+    external_ips: Option<Vec<String>>,
     ports: Option<Vec<RawPort>>,
 }
 
@@ -99,7 +114,7 @@ struct RawLoadBalancer {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawIngress {
-    ip: Option<IpAddr>,
+    ip: Option<String>,
     hostname: Option<Arc<str>>,
 }
 
@@ -218,11 +233,14 @@ pub(super) struct Service {
 }
 
 impl Seen {
-    /// None of an object that does not say for which Gateway it is.
-    pub(super) fn new(kind: ObjectKind, raw: &Raw) -> Option<(ObjectId, Self)> {
+    /// Reads an object: what is kept of it is none if it does not say for which Gateway it is, or is in a namespace in which none of that Gateway are made.
+    pub(super) fn read(kind: ObjectKind, raw: &Raw, controller: &str) -> Option<(ObjectId, Option<Self>)> {
         let metadata = &raw.metadata;
         let id =
             ObjectId { kind, namespace: metadata.namespace.as_deref()?.into(), name: metadata.name.as_deref()?.into() };
+        let Some(owner) = Owner::read(metadata).filter(|owner| owner.may_have(&id.namespace, controller)) else {
+            return Some((id, None));
+        };
         let others = fields::others(metadata.managed_fields.as_deref().unwrap_or_default());
         let about = match kind {
             ObjectKind::Deployment | ObjectKind::DaemonSet => About::Workload(workload(kind, raw)),
@@ -230,7 +248,7 @@ impl Seen {
             _ => About::Nothing,
         };
         let seen = Self {
-            owner: Owner::read(&raw.metadata)?,
+            owner,
             uid: raw.uid(),
             version: raw.version(),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -238,7 +256,7 @@ impl Seen {
             others: others.into_iter().map(Arc::from).collect(),
             about,
         };
-        Some((id, seen))
+        Some((id, Some(seen)))
     }
 }
 
@@ -249,20 +267,34 @@ fn workload(kind: ObjectKind, raw: &Raw) -> Workload {
         _ => (spec.replicas == Some(0), status.available_replicas),
     };
     let failing = |condition: &&RawCondition| condition.r#type == "ReplicaFailure" && condition.status == "True";
-    let trouble = status.conditions.iter().flatten().find(failing).map(|condition| Arc::clone(&condition.message));
+    let trouble = status.conditions.iter().flatten().find(failing).map(|condition| words(&condition.message));
     Workload { current: status.observed_generation >= metadata.generation.unwrap_or(0), is_off, available, trouble }
+}
+
+fn words(text: &str) -> Arc<str> {
+    text.get(..text.floor_char_boundary(LONGEST_WORDS)).unwrap_or_default().into()
+}
+
+fn some_addresses<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<IpAddr> {
+    texts.filter_map(|text| text.parse().ok()).take(ADDRESSES).collect()
+}
+
+/// Returns true for the name of a host, which has 253 bytes at most (RFC 1123).
+#[expect(clippy::ptr_arg, reason = "the shape that filter asks for")]
+fn is_host(name: &Arc<str>) -> bool {
+    (1..=253).contains(&name.len())
 }
 
 fn service(raw: &Raw) -> Service {
     let Raw { spec, status, .. } = raw;
     let ingress = || status.load_balancer.iter().flat_map(|found| found.ingress.iter().flatten());
     Service {
-        of_type: spec.r#type.clone().unwrap_or_else(|| "ClusterIP".into()),
+        of_type: spec.r#type.clone().filter(|of_type| of_type.len() <= 63).unwrap_or_else(|| "ClusterIP".into()),
         // `None`, of a headless Service, is no address
-        cluster: spec.cluster_ips.iter().flatten().filter_map(|address| address.parse().ok()).collect(),
-        external: spec.external_ips.clone().unwrap_or_default(),
-        ingress: ingress().filter_map(|found| found.ip).collect(),
-        hostnames: ingress().filter_map(|found| found.hostname.clone().filter(|name| !name.is_empty())).collect(),
-        ports: spec.ports.iter().flatten().map(|port| (port.port, port.node_port)).collect(),
+        cluster: some_addresses(spec.cluster_ips.iter().flatten()),
+        external: some_addresses(spec.external_ips.iter().flatten()),
+        ingress: some_addresses(ingress().filter_map(|found| found.ip.as_ref())),
+        hostnames: ingress().filter_map(|found| found.hostname.clone()).filter(is_host).take(ADDRESSES).collect(),
+        ports: spec.ports.iter().flatten().take(PORTS).map(|port| (port.port, port.node_port)).collect(),
     }
 }

@@ -124,7 +124,7 @@ impl Keeper {
         let id =
             ObjectId { kind: ObjectKind::ConfigMap, namespace: Arc::clone(namespace), name: SIDECAR_CONFIG.into() };
         let wanted = config_map(namespace, options);
-        let found = self.caller.get(&id).await?;
+        let found = self.caller.get_data(&id).await?;
         if let Some(found) = &found {
             let label = found.metadata.labels.as_ref().and_then(|labels| labels.get(CONTROLLER));
             if label != Some(&options.label()) {

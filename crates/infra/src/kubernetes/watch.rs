@@ -1,27 +1,40 @@
-//! What the API server has of our objects, as news: one task for each kind (and namespace), and one for nodes while somebody needs their
-//! addresses.
+//! News of Chancery's objects in the API server: one task for each kind (and namespace), and one for nodes while their addresses are needed.
+//!
+//! A list comes as a watch that begins with all objects, one at a time, or in small pages from a server that cannot do that. Each object is reduced to what is
+//! kept of it as it comes: authors can write megabytes into one, and label as many of them as they like.
 
-use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Resource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::Request;
+use kube::{Client, Resource};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::call::{Caller, Failure, causes, failure};
 use super::object::ObjectKind;
 use super::pace::{Backoff, Pace};
-use super::seen::{Raw, resource};
+use super::seen::{ObjectId, Raw, Seen, resource};
 
-/// How long a watch is asked to last; one that has said nothing for that long, nor ended, is dead and begins again where it was.
+/// Duration of a watch that is requested, in seconds; one that is silent for longer is dead, and the next one goes on where it was.
 const WATCH_SECONDS: u32 = 150;
+const SILENCE: Duration = Duration::from_secs(160);
 
-/// What a task looks at.
+/// Objects in a page of a list, where a server does not send lists as watches. One has up to some 3 MB of JSON (1.5 MB, and the names of its fields once more in
+/// `managedFields`), so a page of one kind has 30 MB at most, and those of the 7 kinds 210 MB.
+const PAGE: u32 = 10;
+
+/// The annotation of the bookmark that ends a list.
+const LIST_END: &str = "k8s.io/initial-events-end";
+
+/// The objects that a task watches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target {
     /// None: nodes.
@@ -30,40 +43,68 @@ pub(super) struct Target {
     pub(super) namespace: Option<Arc<str>>,
 }
 
-/// What a task has to say.
+/// News from a task.
 #[derive(Debug)]
 pub(super) struct News {
     pub(super) target: Target,
-    pub(super) event: Told,
+    pub(super) event: Event,
 }
 
 #[derive(Debug)]
-pub(super) enum Told<K = Raw> {
-    /// All there is: whatever this lacks is gone.
-    Listed(Vec<K>),
-    Changed(Box<K>),
-    Gone(Box<K>),
-    /// We may not look, in the server's words.
+pub(super) enum Event {
+    Objects(Told<ObjectId, Seen>),
+    /// Nodes by their names, each with its addresses.
+    Nodes(Told<Arc<str>, Vec<IpAddr>>),
+    /// It may not be read, in the server's words.
     Forbidden(String),
 }
 
-/// Lists and watches until nobody listens any more. While the server is away it says nothing and tries again.
-pub(super) async fn follow(caller: Caller, target: Target, labels: Option<String>, sender: mpsc::Sender<News>) {
-    let names = target.kind.map_or(("v1", "Node", "nodes"), ObjectKind::names);
-    let client = caller.client.clone();
-    let api: Api<Raw> = match &target.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource(names)),
-        None => Api::all_with(client, &resource(names)),
+/// An event of objects with identities `I`, of which values `V` are kept.
+#[derive(Debug)]
+pub(super) enum Told<I, V> {
+    /// All objects: others are gone.
+    Listed(Vec<(I, V)>),
+    Changed(I, V),
+    /// It is gone, or nothing is kept of it any more.
+    Gone(I),
+}
+
+/// Lists and watches until the receiver is dropped. While the server is away nothing is sent, and it is tried again. An object in another namespace than its
+/// Gateway's counts only in that of the controller.
+pub(super) async fn follow(
+    caller: Caller,
+    target: Target,
+    (labels, controller): (Option<String>, Arc<str>),
+    sender: mpsc::Sender<News>,
+) {
+    let Some(kind) = target.kind else {
+        let source = Source::new::<Raw>(&caller, ("v1", "Node", "nodes"), None);
+        let read = |node: &Raw| Some((node.metadata.name.as_deref()?.into(), Some(node.node_addresses())));
+        return forward(Watch::new(source, caller.pace, read), target, Event::Nodes, sender).await;
     };
-    let config = labels.iter().fold(watcher::Config::default(), |config, labels| config.labels(labels));
-    let mut watch = Watch::new(api, config, caller.pace);
-    while let Some(event) = watch.next().await {
-        let event = match event {
-            Ok(event) => event,
+    let source = Source::new::<Raw>(&caller, kind.names(), target.namespace.as_deref());
+    let source = Source { labels, metadata_only: !kind.has_facts(), ..source };
+    let read = move |object: &Raw| Seen::read(kind, object, &controller);
+    forward(Watch::new(source, caller.pace, read), target, Event::Objects, sender).await;
+}
+
+async fn forward<K, I, V, R>(
+    mut watch: Watch<K, I, V, R>,
+    target: Target,
+    event: fn(Told<I, V>) -> Event,
+    sender: mpsc::Sender<News>,
+) where
+    K: Resource + Clone + DeserializeOwned + Send + 'static,
+    R: Fn(&K) -> Option<(I, Option<V>)>,
+    I: PartialEq,
+{
+    loop {
+        let event = match watch.next().await {
+            Ok(told) => event(told),
             Err(error) => {
-                tracing::debug!(kind = names.1, error = causes(&error), "cannot watch");
+                tracing::debug!(?target, error = causes(&error), "cannot watch");
                 let Some(words) = forbidden(&error) else { continue };
-                Told::Forbidden(words)
+                Event::Forbidden(words)
             }
         };
         if sender.send(News { target: target.clone(), event }).await.is_err() {
@@ -72,73 +113,245 @@ pub(super) async fn follow(caller: Caller, target: Target, labels: Option<String
     }
 }
 
-/// Lists and watches objects of a kind, within bounds of time, and waits after a failure.
-pub(super) struct Watch<K: Resource<DynamicType: Clone> + 'static> {
-    api: Api<K>,
-    config: watcher::Config,
+/// Objects to list and watch.
+pub(super) struct Source {
+    client: Client,
+    request: Request,
+    labels: Option<String>,
+    fields: Option<String>,
+    /// Nothing but metadata is needed.
+    metadata_only: bool,
+}
+
+impl Source {
+    /// All objects of a kind, or those of a namespace.
+    pub(super) fn new<K: Resource<DynamicType = kube::core::ApiResource>>(
+        caller: &Caller,
+        names: (&str, &str, &str),
+        namespace: Option<&str>,
+    ) -> Self {
+        let path = K::url_path(&resource(names), namespace);
+        Self::at(caller.client.clone(), path)
+    }
+
+    /// Objects at a path of the API server.
+    pub(super) fn at(client: Client, path: String) -> Self {
+        Self { client, request: Request::new(path), labels: None, fields: None, metadata_only: false }
+    }
+
+    /// Those with these labels.
+    pub(super) fn labels(self, selector: String) -> Self {
+        Self { labels: Some(selector), ..self }
+    }
+
+    /// Those with these fields.
+    pub(super) fn fields(self, selector: String) -> Self {
+        Self { fields: Some(selector), ..self }
+    }
+
+    /// Begins a watch from a version on; an empty one: from all objects on.
+    async fn watch<K>(&self, from: &str) -> kube::Result<BoxStream<'static, kube::Result<WatchEvent<K>>>>
+    where
+        K: Clone + DeserializeOwned + Send + 'static,
+    {
+        let how = WatchParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            send_initial_events: from.is_empty(),
+        };
+        let request =
+            if self.metadata_only { self.request.watch_metadata(&how, from) } else { self.request.watch(&how, from) };
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        Ok(self.client.request_events::<K>(request).await?.boxed())
+    }
+
+    async fn page<K: DeserializeOwned>(&self, next: Option<String>) -> kube::Result<Page<K>> {
+        let how = ListParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            limit: Some(PAGE),
+            continue_token: next,
+            ..ListParams::default()
+        };
+        let request = if self.metadata_only { self.request.list_metadata(&how) } else { self.request.list(&how) };
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+    }
+}
+
+#[derive(Deserialize)]
+struct Page<K> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<K>,
+}
+
+/// Lists and watches objects of a kind, within bounds of time, and waits after a failure. `R` reads the identity of an object, and what is kept of it if anything is.
+pub(super) struct Watch<K, I, V, R> {
+    source: Source,
+    read: R,
     pace: Pace,
     backoff: Backoff,
-    events: BoxStream<'static, watcher::Result<Event<K>>>,
-    /// It is listing: the library bounds a silent watch, not a list.
-    lists: bool,
-    listed: Vec<K>,
-    /// The last answer was a failure.
+    /// The server sends lists as watches, as far as is known.
+    streams: bool,
+    /// All events up to here were returned; none before a list is complete.
+    position: Option<String>,
+    events: Option<(Instant, BoxStream<'static, kube::Result<WatchEvent<K>>>)>,
+    /// Objects of a list that is not complete.
+    listed: Vec<(I, V)>,
+    /// The last attempt was a failure.
     has_failed: bool,
 }
 
-impl<K> Watch<K>
+impl<K, I, V, R> Watch<K, I, V, R>
 where
-    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
-    K::DynamicType: Clone,
+    K: Resource + Clone + DeserializeOwned + Send + 'static,
+    R: Fn(&K) -> Option<(I, Option<V>)>,
+    I: PartialEq,
 {
-    pub(super) fn new(api: Api<K>, config: watcher::Config, pace: Pace) -> Self {
-        let config = config.timeout(WATCH_SECONDS);
-        let events = watcher(api.clone(), config.clone()).boxed();
+    pub(super) fn new(source: Source, pace: Pace, read: R) -> Self {
         let backoff = Backoff::new(pace.away);
-        Self { api, config, pace, backoff, events, lists: true, listed: Vec::new(), has_failed: false }
+        let (position, events, listed) = (None, None, Vec::new());
+        Self { source, read, pace, backoff, streams: true, position, events, listed, has_failed: false }
     }
 
-    /// Waits for the next event; none: there is no further one.
-    pub(super) async fn next(&mut self) -> Option<watcher::Result<Told<K>>> {
+    /// Waits for the next event.
+    pub(super) async fn next(&mut self) -> kube::Result<Told<I, V>> {
         loop {
             if std::mem::take(&mut self.has_failed) {
                 sleep(self.backoff.wait()).await;
             }
-            let bound = if self.lists { self.pace.answer } else { Duration::MAX };
-            let event = match timeout(bound, self.events.next()).await {
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => {
-                    self.has_failed = true;
-                    return Some(Err(error));
+            let error = match self.step().await {
+                Ok(None) => continue,
+                Ok(Some(told)) => {
+                    self.backoff.reset();
+                    return Ok(told);
                 }
-                Ok(None) => return None,
-                Err(_) => {
-                    self.events = watcher(self.api.clone(), self.config.clone()).boxed();
-                    continue;
-                }
+                Err(error) => error,
             };
-            // The server has answered nothing before a list begins.
-            if !matches!(event, Event::Init) {
-                self.backoff.reset();
+            self.events = None;
+            let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
+            if matches!(code, 400 | 422) && self.position.is_none() && std::mem::take(&mut self.streams) {
+                continue;
             }
-            self.lists = matches!(event, Event::Init | Event::InitApply(_));
-            match event {
-                Event::Init => self.listed.clear(),
-                Event::InitApply(object) => self.listed.push(object),
-                Event::InitDone => return Some(Ok(Told::Listed(std::mem::take(&mut self.listed)))),
-                Event::Apply(object) => return Some(Ok(Told::Changed(Box::new(object)))),
-                Event::Delete(object) => return Some(Ok(Told::Gone(Box::new(object)))),
+            if code == 410 {
+                self.position = None;
+            }
+            self.has_failed = true;
+            return Err(error);
+        }
+    }
+
+    /// Takes one step; none: there is no event yet.
+    async fn step(&mut self) -> kube::Result<Option<Told<I, V>>> {
+        let Some((began, events)) = &mut self.events else { return self.begin().await };
+        let silence = if self.position.is_some() { SILENCE } else { self.pace.answer };
+        match timeout(silence, events.next()).await {
+            Ok(Some(Err(kube::Error::SerdeError(error)))) => {
+                tracing::warn!(%error, "an object of the API server cannot be read; it is ignored");
+                Ok(None)
+            }
+            Ok(Some(event)) => self.take(event?),
+            Ok(None) => {
+                // A watch ends after a while. After one that ends at once, and a list that breaks off, the next one waits.
+                self.has_failed = self.position.is_none() || began.elapsed() < self.pace.away.0;
+                self.events = None;
+                Ok(None)
+            }
+            Err(_) => {
+                // A server that does not know lists of this form may wait for ever instead of saying so.
+                self.streams &= self.position.is_some();
+                self.events = None;
+                Ok(None)
             }
         }
     }
+
+    /// Begins a watch, or lists.
+    async fn begin(&mut self) -> kube::Result<Option<Told<I, V>>> {
+        if self.position.is_none() {
+            self.listed.clear();
+            if !self.streams {
+                return self.pages().await;
+            }
+        }
+        let from = self.position.clone().unwrap_or_default();
+        match timeout(self.pace.answer, self.source.watch(&from)).await {
+            Ok(events) => self.events = Some((Instant::now(), events?)),
+            Err(_) => self.has_failed = true,
+        }
+        Ok(None)
+    }
+
+    /// Lists page by page.
+    async fn pages(&mut self) -> kube::Result<Option<Told<I, V>>> {
+        let mut next = None;
+        loop {
+            let Ok(page) = timeout(self.pace.answer, self.source.page::<K>(next.take())).await else {
+                self.has_failed = true;
+                return Ok(None);
+            };
+            let Page { metadata, items } = page?;
+            let kept: Vec<_> = items.iter().filter_map(|object| self.kept(object)).collect();
+            self.listed.extend(kept);
+            next = metadata.continue_.filter(|token| !token.is_empty());
+            if next.is_none() {
+                self.position = metadata.resource_version.filter(|version| !version.is_empty());
+                self.has_failed = self.position.is_none();
+                return Ok(self.position.is_some().then(|| Told::Listed(std::mem::take(&mut self.listed))));
+            }
+        }
+    }
+
+    fn kept(&self, object: &K) -> Option<(I, V)> {
+        let (id, kept) = (self.read)(object)?;
+        Some((id, kept?))
+    }
+
+    fn take(&mut self, event: WatchEvent<K>) -> kube::Result<Option<Told<I, V>>> {
+        let (object, is_gone) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+            WatchEvent::Bookmark(mark) => {
+                let ends_list = self.position.is_none();
+                if ends_list && !mark.metadata.annotations.contains_key(LIST_END) {
+                    (self.streams, self.events) = (false, None);
+                    return Ok(None);
+                }
+                self.position = Some(mark.metadata.resource_version);
+                return Ok(ends_list.then(|| Told::Listed(std::mem::take(&mut self.listed))));
+            }
+        };
+        let read = (self.read)(&object);
+        if let (Some(position), Some(version)) = (&mut self.position, &object.meta().resource_version) {
+            position.clone_from(version);
+        }
+        let Some((id, kept)) = read else { return Ok(None) };
+        if self.position.is_none() {
+            if is_gone {
+                self.listed.retain(|(known, _)| *known != id);
+            } else {
+                self.listed.extend(kept.map(|kept| (id, kept)));
+            }
+            return Ok(None);
+        }
+        Ok(Some(match kept.filter(|_| !is_gone) {
+            Some(kept) => Told::Changed(id, kept),
+            None => Told::Gone(id),
+        }))
+    }
 }
 
-fn forbidden(error: &watcher::Error) -> Option<String> {
-    let (watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) = error else {
-        return None;
-    };
+/// The words of a server that does not allow a request.
+fn forbidden(error: &kube::Error) -> Option<String> {
     match (error, failure(error)) {
         (kube::Error::Api(status), Failure::Refused(text)) if matches!(status.code, 401 | 403) => Some(text),
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

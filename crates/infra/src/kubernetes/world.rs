@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::name::Owner;
-use super::object::ObjectKind;
-use super::seen::{About, ObjectId, Raw, Seen, Service, Workload};
-use super::watch::{News, Target, Told};
+use super::seen::{About, ObjectId, Seen, Service, Workload};
+use super::watch::{Event, News, Target, Told};
 
 /// All of it.
 #[derive(Debug, Default)]
@@ -80,30 +79,31 @@ impl World {
 
     /// Takes news; gives what is other than before, and whether something is that concerns all.
     pub(super) fn take(&mut self, News { target, event }: News) -> (Vec<Change>, bool) {
-        if let Told::Forbidden(text) = event {
+        if let Event::Forbidden(text) = event {
             // what was read before still holds
             let news = !self.listed.contains(&target) && self.forbidden.insert(target, text).is_none();
             return (Vec::new(), news);
         }
         let mut all = self.forbidden.remove(&target).is_some();
-        if matches!(event, Told::Listed(_)) {
+        if matches!(event, Event::Objects(Told::Listed(_)) | Event::Nodes(Told::Listed(_))) {
             all |= self.listed.insert(target.clone());
         }
-        match target.kind {
-            Some(kind) => (self.take_objects(kind, target.namespace.as_deref(), event), all),
-            None => (Vec::new(), self.take_nodes(event) || all),
+        match event {
+            Event::Objects(event) => (self.take_objects(&target, event), all),
+            Event::Nodes(event) => (Vec::new(), self.take_nodes(event) || all),
+            Event::Forbidden(_) => (Vec::new(), all),
         }
     }
 
-    fn take_objects(&mut self, kind: ObjectKind, namespace: Option<&str>, event: Told) -> Vec<Change> {
+    fn take_objects(&mut self, Target { kind, namespace }: &Target, event: Told<ObjectId, Seen>) -> Vec<Change> {
         match event {
-            Told::Changed(raw) => Seen::new(kind, &raw).and_then(|(id, seen)| self.put(id, seen)).into_iter().collect(),
-            Told::Gone(raw) => Seen::new(kind, &raw).and_then(|(id, _)| self.remove(&id)).into_iter().collect(),
-            Told::Forbidden(_) => Vec::new(),
+            Told::Changed(id, seen) => self.put(id, seen).into_iter().collect(),
+            Told::Gone(id) => self.remove(&id).into_iter().collect(),
             Told::Listed(all) => {
-                let there: BTreeMap<ObjectId, Seen> = all.iter().filter_map(|raw| Seen::new(kind, raw)).collect();
-                let of_target =
-                    |id: &&ObjectId| id.kind == kind && namespace.is_none_or(|wanted| wanted == &*id.namespace);
+                let there: BTreeMap<ObjectId, Seen> = all.into_iter().collect();
+                let of_target = |id: &&ObjectId| {
+                    *kind == Some(id.kind) && namespace.as_ref().is_none_or(|wanted| *wanted == id.namespace)
+                };
                 let known = self.objects.keys().filter(of_target);
                 let gone: Vec<ObjectId> = known.filter(|id| !there.contains_key(*id)).cloned().collect();
                 let mut changes: Vec<Change> = gone.iter().filter_map(|id| self.remove(id)).collect();
@@ -133,20 +133,17 @@ impl World {
     }
 
     /// True if addresses are other than before: most of what is told of nodes is not about them.
-    fn take_nodes(&mut self, event: Told) -> bool {
-        let of = |raw: &Raw| (Arc::from(raw.metadata.name.as_deref().unwrap_or_default()), raw.node_addresses());
+    fn take_nodes(&mut self, event: Told<Arc<str>, Vec<IpAddr>>) -> bool {
         match event {
             Told::Listed(all) => {
-                let now = all.iter().map(of).collect();
+                let now = all.into_iter().collect();
                 std::mem::replace(&mut self.nodes, now) != self.nodes
             }
-            Told::Changed(raw) => {
-                let (name, addresses) = of(&raw);
+            Told::Changed(name, addresses) => {
                 let before = self.nodes.insert(Arc::clone(&name), addresses);
                 before.as_ref() != self.nodes.get(&name)
             }
-            Told::Gone(raw) => self.nodes.remove(&of(&raw).0).is_some(),
-            Told::Forbidden(_) => false,
+            Told::Gone(name) => self.nodes.remove(&name).is_some(),
         }
     }
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::super::object::tests::{infra, options, plain};
 use super::super::object::{ObjectKind, objects};
-use super::super::watch::{News, Target, Told};
+use super::super::seen::{Raw, Seen};
+use super::super::watch::{Event, News, Target, Told};
 use super::super::world::World;
 use super::super::{Pace, PodsState, Scope};
 use super::state;
@@ -16,14 +17,16 @@ use crate::kubernetes::fleet::Fleet;
 use crate::kubernetes::name::Owner;
 
 /// What is told when the cluster has these objects of the fleet, each with something more, and this of its nodes.
-fn told(infra: &Infra, has: &[(ObjectKind, Value)], nodes: Option<Told>) -> PodsState {
+fn told(infra: &Infra, has: &[(ObjectKind, Value)], nodes: Option<Event>) -> PodsState {
     let mut world = World::default();
     for (kind, more) in has {
         let wanted = objects(infra, &options()).into_iter().find(|wanted| wanted.kind == *kind);
         let mut object = wanted.unwrap().object.unwrap();
         patch::json_merge(&mut object, more);
-        let all = vec![serde_json::from_value(object).unwrap()];
-        world.take(News { target: Target { kind: Some(*kind), namespace: None }, event: Told::Listed(all) });
+        let raw: Raw = serde_json::from_value(object).unwrap();
+        let (id, seen) = Seen::read(*kind, &raw, &options().namespace).unwrap();
+        let event = Event::Objects(Told::Listed(vec![(id, seen.unwrap())]));
+        world.take(News { target: Target { kind: Some(*kind), namespace: None }, event });
     }
     if let Some(event) = nodes {
         world.take(News { target: Target { kind: None, namespace: None }, event });
@@ -69,15 +72,17 @@ fn at_nodes_it_is_the_nodes_addresses_and_ports_external_ones_first() {
     let infra = of_type(ServiceType::NodePort);
     let spec = json!({ "spec": { "clusterIPs": ["10.0.0.1"], "ports": [{ "port": 80, "nodePort": 30_080 }] } });
     let node = |name: &str, addresses: Value| {
-        serde_json::from_value(json!({ "metadata": { "name": name }, "status": { "addresses": addresses } })).unwrap()
+        let node = json!({ "metadata": { "name": name }, "status": { "addresses": addresses } });
+        let node: Raw = serde_json::from_value(node).unwrap();
+        (Arc::from(name), node.node_addresses())
     };
     let inside = json!({ "type": "InternalIP", "address": "10.1.0.1" });
     let outside = json!({ "type": "ExternalIP", "address": "192.0.2.1" });
     let name = json!({ "type": "Hostname", "address": "node" });
     let nodes = vec![node("a", json!([inside, outside, name])), node("b", json!([name, inside]))];
-    let state = told(&infra, &service(spec.clone()), Some(Told::Listed(nodes)));
+    let state = told(&infra, &service(spec.clone()), Some(Event::Nodes(Told::Listed(nodes))));
     assert_eq!(addresses(&state), ["10.1.0.1:30080", "192.0.2.1:30080"]);
-    let state = told(&infra, &service(spec), Some(Told::Forbidden("nodes is forbidden".to_owned())));
+    let state = told(&infra, &service(spec), Some(Event::Forbidden("nodes is forbidden".to_owned())));
     let words = state.unassigned.unwrap();
     assert!(words.contains("allow list and watch on nodes") && words.ends_with("nodes is forbidden)"), "{words}");
 }
