@@ -14,6 +14,9 @@ use super::pace::{Backoff, Pace, Repairs};
 use super::seen::{ObjectId, Seen};
 use super::world::{Change, World};
 
+/// Objects that one job removes at most: at some 5 ms each 250 ms, after which new work of the fleet comes first. Authors of a namespace can label any number.
+const MOST_REMOVED: usize = 50;
+
 /// A fleet that is wanted, or of which objects are left.
 pub(super) struct Fleet {
     pub(super) owner: Owner,
@@ -121,7 +124,7 @@ impl Fleet {
             ObjectKind::ConfigMap | ObjectKind::ServiceAccount => serves && !has_pods,
         };
         let is_new = |id: &ObjectId, seen: &Seen| !seen.deleting && self.removed.get(id) != Some(&seen.uid);
-        let stale = left().rev().filter(|(id, seen)| may_go(id) && is_new(id, seen));
+        let stale = left().rev().filter(|(id, seen)| may_go(id) && is_new(id, seen)).take(MOST_REMOVED);
         stale.map(|(id, seen)| (id.clone(), Arc::clone(&seen.uid))).collect()
     }
 
@@ -251,3 +254,6 @@ fn planned(wanted: Wanted, scope: &Scope) -> (ObjectId, Result<u64, Fault>) {
     };
     (ObjectId { kind, namespace, name }, content)
 }
+
+#[cfg(test)]
+mod tests;
