@@ -267,6 +267,12 @@ impl Reviews {
 }
 
 impl VerifyToken for Reviews {
+    /// The namespace of its account.
+    fn group<'a>(&self, identity: &'a Identity) -> &'a str {
+        let account = identity.name.strip_prefix(ACCOUNT);
+        account.and_then(|account| account.split_once(':')).map_or(&*identity.name, |(namespace, _)| namespace)
+    }
+
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a> {
         Box::pin(async move {
             match self.reviewer.review(token).await {

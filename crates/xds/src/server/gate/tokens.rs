@@ -16,11 +16,14 @@ use crate::server::limits::{Account, VERIFIED_AT_ONCE};
 use crate::server::locked;
 use crate::server::patience::Patience;
 
+mod accepted;
 #[cfg(test)]
 mod tests;
 
-/// Identities of tokens that are remembered: 10,000 proxies with a token each, and their next ones. 150 bytes each, so 2.4 MB.
-const REMEMBERED: usize = 16_384;
+use accepted::Accepted;
+
+/// Refused tokens that are remembered: the next ones are verified each time, which costs their peers as much. 50 bytes each, so 200 KB.
+const MOST_REFUSED: usize = 4_096;
 
 /// An identity is asked for again after this time, however long its token is good for: it may have been withdrawn. While there is no answer
 /// it holds, as long as its token does.
@@ -59,6 +62,11 @@ pub type Verifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, TokenError
 pub trait VerifyToken: Send + Sync {
     /// Whose this token is and until when. It must not be logged.
     fn verify<'a>(&'a self, token: &'a str) -> Verifying<'a>;
+
+    /// Returns the group of an identity. While many tokens are remembered, a group has a share of the places; a group of one author is his namespace.
+    fn group<'a>(&self, identity: &'a Identity) -> &'a str {
+        &identity.name
+    }
 }
 
 /// A token that is not good has its price.
@@ -73,29 +81,29 @@ type Hash = [u8; 32];
 /// See the module.
 pub(super) struct Tokens {
     verifier: Arc<dyn VerifyToken>,
-    /// By the token's hash: the identity, none if it was refused, and until when it is not asked for again.
-    known: Mutex<BTreeMap<Hash, (Option<Identity>, Instant)>>,
+    accepted: Mutex<Accepted>,
+    /// Tokens that were refused, each with the time until which it is not verified again.
+    refused: Mutex<BTreeMap<Hash, Instant>>,
     under_way: Semaphore,
 }
 
 impl Tokens {
     pub(super) fn new(verifier: Arc<dyn VerifyToken>) -> Self {
-        Self { verifier, known: Mutex::default(), under_way: Semaphore::new(UNDER_WAY) }
+        Self { verifier, accepted: Mutex::default(), refused: Mutex::default(), under_way: Semaphore::new(UNDER_WAY) }
     }
 
     /// Whose the token in these headers is, which a peer with this account sent.
     pub(super) async fn identity(&self, headers: &HeaderMap, peer: &Arc<Account>) -> Result<Identity, Broken> {
         let token = bearer(headers)?;
         let hash = hash(token);
-        let known = locked(&self.known).get(&hash).cloned();
-        let known = match known {
-            Some((identity, until))
-                if Instant::now() < until && !identity.as_ref().is_some_and(Identity::is_revoked) =>
-            {
-                return identity.ok_or_else(|| refused(peer));
-            }
-            known => known.and_then(|(identity, _)| identity).filter(|identity| !identity.is_revoked()),
-        };
+        if locked(&self.refused).get(&hash).is_some_and(|until| Instant::now() < *until) {
+            return Err(refused(peer));
+        }
+        let known = locked(&self.accepted).get(&hash).map(|(identity, until)| (identity.clone(), until));
+        let known = known.filter(|(identity, _)| !identity.is_revoked());
+        if let Some((identity, _)) = known.as_ref().filter(|(_, until)| Instant::now() < *until) {
+            return Ok(identity.clone());
+        }
         // whose the call is, is not known yet: until it is, it is the peer's
         let _place = peer.call().await?;
         let _own = peer.verifying.acquire().await;
@@ -107,29 +115,29 @@ impl Tokens {
         };
         match verified {
             Ok(identity) => {
-                self.remember(hash, Some(&identity), Instant::now());
-                Ok(identity)
+                let group = self.verifier.group(&identity).to_owned();
+                Ok(locked(&self.accepted).insert(hash, identity, &group, Instant::now()))
             }
             Err(TokenError::Refused) => {
-                self.remember(hash, None, Instant::now());
+                locked(&self.accepted).forget(&hash);
+                self.refuse(hash, Instant::now());
                 Err(refused(peer))
             }
             // What was verified once holds as long as the token itself while nobody can be asked.
             Err(TokenError::Unavailable) => known
+                .map(|(identity, _)| identity)
                 .filter(|identity| identity.expires.is_some_and(|expires| Instant::now() < expires))
                 .ok_or(Broken(Code::Unavailable, "the bearer token cannot be verified just now")),
         }
     }
 
-    fn remember(&self, hash: Hash, identity: Option<&Identity>, now: Instant) {
-        let again = now + if identity.is_some() { ASKED_AGAIN } else { REFUSED_AGAIN };
-        let until = identity.and_then(|identity| identity.expires).map_or(again, |expires| expires.min(again));
-        let mut known = locked(&self.known);
-        if known.len() >= REMEMBERED {
-            known.retain(|_, (_, until)| now < *until);
+    fn refuse(&self, hash: Hash, now: Instant) {
+        let mut refused = locked(&self.refused);
+        if refused.len() >= MOST_REFUSED {
+            refused.retain(|_, until| now < *until);
         }
-        if known.len() < REMEMBERED {
-            known.insert(hash, (identity.cloned(), until));
+        if refused.len() < MOST_REFUSED {
+            refused.insert(hash, now + REFUSED_AGAIN);
         }
     }
 }

@@ -65,8 +65,6 @@ async fn each_token_is_verified_once_until_it_expires() {
     assert_eq!(tokens.identity(&HeaderMap::new(), &peer).await.err().unwrap().0, Code::Unauthenticated);
     let long = format!("Bearer {}", "t".repeat(LONGEST + 1));
     assert_eq!(ask(&tokens, &peer, &long).await, Err(Code::Unauthenticated));
-    let known = format!("{:?}", locked(&tokens.known));
-    assert!(!known.contains("good"), "{known}");
 }
 
 #[tokio::test]
@@ -80,7 +78,8 @@ async fn while_nobody_can_be_asked_what_was_verified_holds_as_long_as_its_token(
         (None, Err(Code::Unavailable)),
     ] {
         // to be asked for again
-        locked(&tokens.known).insert(hash("later"), (Some(someone(expires)), now));
+        let accepted = now.checked_sub(ASKED_AGAIN).unwrap();
+        let _identity = locked(&tokens.accepted).insert(hash("later"), someone(expires), "someone", accepted);
         assert_eq!(ask(&tokens, &peer, "Bearer later").await.as_deref(), expected.as_deref());
     }
 }
@@ -108,18 +107,10 @@ async fn no_peer_takes_every_place_with_the_verifier() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_the_expired_make_room() {
-    let tokens = Tokens::new(Arc::new(Double::default()));
-    let (now, hour) = (Instant::now(), Duration::from_secs(3600));
-    let identity = |expires| Identity { name: "someone".into(), expires: Some(expires), revoked: None };
-    for n in 0..REMEMBERED + 10 {
-        tokens.remember(hash(&n.to_string()), Some(&identity(now + Duration::from_secs(1))), now);
-    }
-    assert_eq!(locked(&tokens.known).len(), REMEMBERED);
-    let later = now + Duration::from_secs(2);
-    tokens.remember(hash("bad"), None, now);
-    tokens.remember(hash("new"), Some(&identity(later + hour)), later);
-    let known = locked(&tokens.known);
-    assert_eq!(known.len(), 1);
-    assert_eq!(known.values().next().unwrap().1, later + ASKED_AGAIN);
+fn refused_tokens_that_are_remembered_are_bounded() {
+    let (tokens, now) = (Tokens::new(Arc::new(Double::default())), Instant::now());
+    (0..MOST_REFUSED + 10).for_each(|at| tokens.refuse(hash(&at.to_string()), now));
+    assert_eq!(locked(&tokens.refused).len(), MOST_REFUSED);
+    tokens.refuse(hash("bad"), now + REFUSED_AGAIN);
+    assert_eq!(locked(&tokens.refused).len(), 1);
 }
