@@ -25,7 +25,8 @@ const MOST: usize = 32_768;
 /// Of the last quarter of [`MOST`] none goes to a namespace that has this many: an eighth of all.
 const SHARE: usize = MOST / 8;
 
-/// Reviews in one round: with a round each second 50 in a second, 3,000 Pods in [`RecheckTiming::known`]. With more, each waits longer: 10,000 for 200 s.
+/// Reviews in one round: with a round each second 50 in a second, 3,000 Pods in [`RecheckTiming::known`]. With more, those of the namespaces
+/// that have the most wait longer: 10,000 of one for 200 s.
 const IN_A_ROUND: usize = 50;
 
 /// Reviews at the same time.
@@ -175,7 +176,7 @@ impl TokenRechecks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets tokens that are over. Returns those of the others that are to be reviewed, with their bearers, the latest first.
+    /// Forgets tokens that are over. Returns those of the others that are to be reviewed, with their bearers: of each namespace in turn the latest.
     fn due(&self, presence: &Presence, timing: RecheckTiming) -> Vec<(Arc<str>, Arc<str>)> {
         let now = Instant::now();
         let mut kept = self.kept();
@@ -194,8 +195,13 @@ impl TokenRechecks {
             }
         }
         due.sort_unstable_by_key(|(late, ..)| Reverse(*late));
-        due.truncate(IN_A_ROUND);
-        due.into_iter().map(|(_, bearer, reviewed)| (Arc::clone(bearer), Arc::clone(&reviewed.token))).collect()
+        // However many tokens one namespace has, those of others do not wait for all of them.
+        let mut turns: HashMap<&str, usize> = HashMap::new();
+        let mut in_turn: Vec<_> = due.into_iter().map(|due| (next(&mut turns, &due.2.namespace), due)).collect();
+        in_turn.sort_by_key(|(turn, _)| *turn);
+        in_turn.truncate(IN_A_ROUND);
+        let due = in_turn.into_iter().map(|(_, (_, bearer, reviewed))| (bearer, &reviewed.token));
+        due.map(|(bearer, token)| (Arc::clone(bearer), Arc::clone(token))).collect()
     }
 
     async fn review(&self, reviewer: &TokenReviewer, (bearer, token): &(Arc<str>, Arc<str>)) {
@@ -264,6 +270,13 @@ impl Kept {
     fn uncount(&mut self, namespace: &str) {
         uncount(&mut self.counts, namespace);
     }
+}
+
+/// Counts the turns of a namespace: returns the number of those before.
+fn next<'a>(turns: &mut HashMap<&'a str, usize>, namespace: &'a str) -> usize {
+    let turn = turns.entry(namespace).or_default();
+    *turn += 1;
+    *turn - 1
 }
 
 /// Takes one away; a namespace without any is forgotten.

@@ -177,3 +177,17 @@ async fn tokens_are_kept_up_to_a_bound() {
     assert!(rechecks.keep("token", "further", None, NEVER).is_some());
     assert_eq!(due(&rechecks, &Presence::default()).len(), IN_A_ROUND);
 }
+
+#[tokio::test]
+async fn namespaces_take_turns_in_a_round() {
+    let rechecks = TokenRechecks::default();
+    let keep = |namespace: &str, uid: usize| {
+        let pod = PodId { namespace: namespace.into(), name: "a".into(), uid: format!("{namespace}/{uid}").into() };
+        rechecks.keep(namespace, USER, Some(&pod), NEVER).unwrap()
+    };
+    let _many: Vec<Withdrawn> = (0..4_000).map(|uid| keep("bank", uid)).collect();
+    let _few = [keep("shop", 1), keep("shop", 2)];
+    let due = due(&rechecks, &Presence::default());
+    assert_eq!(due.len(), IN_A_ROUND);
+    assert_eq!(due.iter().filter(|token| *token == "shop").count(), 2, "those of another namespace do not wait");
+}
