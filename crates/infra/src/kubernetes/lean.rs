@@ -158,7 +158,8 @@ impl<'de> Deserialize<'de> for Managers {
                 && operation.as_deref() == Some("Apply")
                 && subresource.as_deref().unwrap_or_default().is_empty();
             let is_further = found.0.len() < MANAGERS && found.0.iter().all(|known| known.manager != manager);
-            if !is_own && !(is_further && manager.as_ref().is_some_and(|name| name.len() <= LONGEST_NAME)) {
+            let is_shown = is_further && manager.as_ref().is_some_and(|name| name.len() <= LONGEST_NAME);
+            if !(is_own || is_shown) {
                 return;
             }
             let text = fields_v1.filter(|fields| is_own && fields.get().len() <= LONGEST_SET);

@@ -89,7 +89,7 @@ where
     loop {
         match watch.next().await {
             Ok(Told::Listed(all)) => known = all.into_iter().collect(),
-            Ok(Told::Changed(name, addresses)) => drop(known.insert(name, addresses)),
+            Ok(Told::Changed(name, addresses)) => drop(known.insert(name, *addresses)),
             Ok(Told::Gone(name)) => drop(known.remove(&name)),
             Err(error) => {
                 if !std::mem::replace(&mut is_silent, true) {

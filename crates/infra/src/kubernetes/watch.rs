@@ -64,7 +64,7 @@ pub(super) enum Event {
 pub(super) enum Told<I, V> {
     /// All objects: others are gone.
     Listed(Vec<(I, V)>),
-    Changed(I, V),
+    Changed(I, Box<V>),
     /// It is gone, or nothing is kept of it any more.
     Gone(I),
 }
@@ -339,7 +339,7 @@ where
             return Ok(None);
         }
         Ok(Some(match kept.filter(|_| !is_gone) {
-            Some(kept) => Told::Changed(id, kept),
+            Some(kept) => Told::Changed(id, Box::new(kept)),
             None => Told::Gone(id),
         }))
     }

@@ -97,7 +97,7 @@ impl World {
 
     fn take_objects(&mut self, Target { kind, namespace }: &Target, event: Told<ObjectId, Seen>) -> Vec<Change> {
         match event {
-            Told::Changed(id, seen) => self.put(id, seen).into_iter().collect(),
+            Told::Changed(id, seen) => self.put(id, *seen).into_iter().collect(),
             Told::Gone(id) => self.remove(&id).into_iter().collect(),
             Told::Listed(all) => {
                 let there: BTreeMap<ObjectId, Seen> = all.into_iter().collect();
@@ -140,7 +140,7 @@ impl World {
                 std::mem::replace(&mut self.nodes, now) != self.nodes
             }
             Told::Changed(name, addresses) => {
-                let before = self.nodes.insert(Arc::clone(&name), addresses);
+                let before = self.nodes.insert(Arc::clone(&name), *addresses);
                 before.as_ref() != self.nodes.get(&name)
             }
             Told::Gone(name) => self.nodes.remove(&name).is_some(),
