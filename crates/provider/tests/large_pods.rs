@@ -1,5 +1,7 @@
 //! Memory for Pods of which each carries as many annotations as an API server takes. A process of its own, so that its peak is that of this test.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;

@@ -25,8 +25,9 @@ use crate::kubernetes::pace::Backoff;
 use crate::kubernetes::seen::{self, Bookmark, Line, Page, PageMetadata, Seen, Version};
 use crate::kubernetes::target::{Resource, Target};
 
-/// Objects of a page, as kubectl asks for them.
-const PAGE: u32 = 500;
+/// Objects of a page: with 1.5 MB each, what etcd takes, 150 MB, which an answer may have. Longer pages of an author's objects would fail, and with them all lists
+/// of the kind.
+const PAGE: u32 = 100;
 
 /// Of kinds whose objects may have a megabyte each.
 const PAGE_OF_LARGE: u32 = 50;
