@@ -1,5 +1,7 @@
 //! `Service`: what we read of it.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Deserializer};
 
 use crate::kind::Kind;
@@ -20,6 +22,12 @@ pub struct ServiceSpec {
     /// `None` where the Service is headless.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<Box<str>>,
+    /// Its addresses of each family.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Box<[Box<str>]>,
+    /// Further addresses at which nodes take its traffic.
+    #[serde(rename = "externalIPs")]
+    pub external_ips: Box<[Box<str>]>,
     /// For `ExternalName`: a DNS name.
     pub external_name: Option<Box<str>>,
     /// Ports.
@@ -27,6 +35,23 @@ pub struct ServiceSpec {
     /// Whether a cluster would find endpoints for it (`selector`).
     #[serde(rename = "selector", deserialize_with = "is_filled")]
     pub selects: bool,
+}
+
+impl ServiceSpec {
+    /// Returns the addresses that the nodes of a cluster translate to its endpoints. Those of load balancers stand in its status, which is not read.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let all = self.cluster_ip.iter().chain(&self.cluster_ips).chain(&self.external_ips);
+        all.filter_map(|text| parse(text)).map(|address| address.to_canonical())
+    }
+}
+
+/// Reads an address as API servers do: they take numbers with leading zeros, as decimal ones.
+fn parse(text: &str) -> Option<IpAddr> {
+    let number = |part: &str| part.trim_start_matches('0').parse().or_else(|_| part.parse::<u8>()).ok();
+    text.parse().ok().or_else(|| {
+        let parts = text.split('.').map(number).collect::<Option<Vec<u8>>>()?;
+        Some(IpAddr::from(<[u8; 4]>::try_from(parts).ok()?))
+    })
 }
 
 fn is_filled<'de, D: Deserializer<'de>>(labels: D) -> Result<bool, D::Error> {

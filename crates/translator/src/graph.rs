@@ -43,7 +43,7 @@ pub(crate) use self::telemetry::Telemetry;
 use crate::envoy_proxy::{self, Named, ProxyRules, ProxyView};
 use crate::gateway_class::{self, ClassView};
 use crate::key::InFleet;
-use crate::lookup::{GrantIndex, NAMESPACE_LABEL};
+use crate::lookup::{GrantIndex, NAMESPACE_LABEL, ServiceAddresses};
 use crate::output::Outputs;
 use crate::raw::trial::MadeOf;
 use crate::reference::uses;
@@ -77,6 +77,7 @@ pub(crate) struct Base {
     pub(crate) settings: Settings,
     pub(crate) installed: Installed,
     pub(crate) grants: GrantIndex,
+    pub(crate) addresses: ServiceAddresses,
     pub(crate) refused_secrets: RefusedSecrets,
     pub(crate) namespaces: Table<ObjectKey, Arc<Labels>>,
     pub(crate) proxies: Table<ObjectKey, Arc<ProxyView>>,
@@ -352,6 +353,7 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
     let installed = Installed::declare(g, inputs);
     let settings = Settings::declare(g, inputs, own, options);
     let grants = g.index("grant_by_use", inputs.reference_grants, |_, grant| uses(grant));
+    let addresses = backend::service_addresses(g, inputs);
     let refused_secrets = RefusedSecrets::declare(g, inputs);
     let namespaces = g.map("namespace_labels", inputs.namespaces, |_, _, namespace| {
         let own = namespace.meta.labels.iter();
@@ -376,6 +378,7 @@ fn base(g: &mut Graph, inputs: Tables, own: Own, options: Options) -> Base {
         settings,
         installed,
         grants,
+        addresses,
         refused_secrets,
         namespaces,
         proxies,

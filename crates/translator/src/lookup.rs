@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use api::envoy_proxy::{EnvoyProxySpec, MergeType};
 use api::service::ServicePort;
-use api::{Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret};
+use api::{EndpointSlice, Fault, Kind, LabelSelector, Labels, ObjectKey, ReferenceGrant, Secret, Service};
 use engine::{Cx, Index, Table};
 use ir::{ClusterName, FleetName, ListenerName, Route, RoutePiece};
 use store::{ClusterState, FactKey, ListenerState, ProxyFacts, SecretRefusal, SocketTarget, Tables};
 
-use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports};
+use crate::backend::own::OwnPlaces;
+use crate::backend::{BackendFault, Encryption, SecretPart, SecretUse, Sendable, Verdict, has_ports, slice};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::closing::Closing;
 use crate::envoy_proxy::{self, Named, ProxyRules};
@@ -50,9 +51,18 @@ impl<T: HasGrants> Grants for Reader<'_, '_, T> {
     }
 }
 
+/// The Services behind addresses of a cluster, and the slices of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceAddresses {
+    pub(crate) services: Index<IpAddr, ObjectKey, Arc<Service>>,
+    /// By Service and `ServiceImport`; one that names none stands under no name.
+    pub(crate) slices: Index<ObjectKey, ObjectKey, Arc<EndpointSlice>>,
+}
+
 /// What backends read.
 #[derive(Clone, Copy)]
 pub(crate) struct BackendTables {
+    pub(crate) addresses: ServiceAddresses,
     pub(crate) grants: GrantIndex,
     pub(crate) secrets: Secrets,
     pub(crate) installed: Installed,
@@ -73,6 +83,16 @@ impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
 
     fn is_served(&mut self, object: &ObjectKey) -> bool {
         self.tables.installed.serves(self.cx, object)
+    }
+
+    fn closed_service(&mut self, address: IpAddr, own: &OwnPlaces) -> Option<ObjectKey> {
+        let ServiceAddresses { services, slices } = self.tables.addresses;
+        let behind: Vec<ObjectKey> = self.cx.keys(services, &address).cloned().collect();
+        let leads_there = |service: &ObjectKey| {
+            let mut members = self.cx.members(slices, service).values();
+            members.any(|slice| slice::is_closed(own, slice))
+        };
+        behind.into_iter().find(leads_there)
     }
 
     fn socket(&mut self, path: &str) -> SocketTarget {

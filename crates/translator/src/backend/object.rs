@@ -24,6 +24,8 @@ pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
     /// Whether there can be objects of this kind at all.
     fn is_served(&mut self, object: &ObjectKey) -> bool;
+    /// Returns the Service behind an address of a cluster, if an endpoint of it is at a place to which no backend leads.
+    fn closed_service(&mut self, address: IpAddr, own: &OwnPlaces) -> Option<ObjectKey>;
     /// Returns the target of a socket's path after links.
     fn socket(&mut self, path: &str) -> SocketTarget;
 }
@@ -188,7 +190,11 @@ fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed:
                 Some(words) => {
                     Err(Refused::because(RefusalKind::LinkLocal, format!("{address} {words}; {ALLOW_LINK_LOCAL}")))
                 }
-                None => Ok(()),
+                None => lookup.closed_service(address, allowed.own).map_or(Ok(()), |service| {
+                    own(format!(
+                        "{address} is an address of {service}, which has an endpoint to which no backend leads: Chancery's own, or a link-local one"
+                    ))
+                }),
             },
             Err(_) => Err(Refused::wrong(format!("{:?} is not an IP address", ip.address))),
         },

@@ -49,6 +49,15 @@ impl OwnPlaces {
         self.addresses.is_own(address, port)
     }
 
+    /// Returns true if Chancery listens there, on this port or on any.
+    pub(crate) fn is_own_at(&self, address: IpAddr, port: Option<u16>) -> bool {
+        let listeners = self.addresses.listeners.iter().map(std::net::SocketAddr::port);
+        port.map_or_else(
+            || listeners.into_iter().any(|port| self.is_own(address, port)),
+            |port| self.is_own(address, port),
+        )
+    }
+
     /// Says why no backend leads to an address, in words that follow it, but for those of Chancery.
     pub(crate) fn refuses_address(&self, address: IpAddr) -> Option<&'static str> {
         self.addresses.refuses(address)

@@ -65,6 +65,16 @@ fn port(wanted: PortName<'_>, slice: &EndpointSlice) -> Option<u16> {
     named.port.filter(|number| *number > 0)
 }
 
+/// Returns true if an endpoint of a slice is at a place to which no backend leads. A port without a number is each.
+pub(crate) fn is_closed(own: &OwnPlaces, slice: &EndpointSlice) -> bool {
+    let is_closed = |address: IpAddr| {
+        let mut ports = slice.spec.ports.iter().map(|port| port.port.filter(|port| *port > 0));
+        own.refuses_address(address).is_some() || ports.any(|port| own.is_own_at(address, port))
+    };
+    slice.spec.address_type != SliceAddressType::Fqdn
+        && slice.spec.endpoints().any(|endpoint| is_closed(endpoint.address))
+}
+
 /// An endpoint before it is sorted in: the order is that of the set.
 pub(crate) type Found<'a> = (Option<&'a str>, IpAddr, u16, Health);
 

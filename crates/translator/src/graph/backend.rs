@@ -23,7 +23,7 @@ use crate::digest::Digest;
 use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget, Transport};
 use crate::listener_set;
-use crate::lookup::{BackendTables, Reader};
+use crate::lookup::{BackendTables, Reader, ServiceAddresses};
 use crate::route_budget;
 use crate::secret::{self, Parsed};
 use crate::stream::{self, Share};
@@ -252,8 +252,8 @@ pub(super) fn backends(
     secrets: Secrets,
     (policies, tls_policies): (BackendPolicies, TlsPolicies),
 ) -> Backends {
-    let Base { inputs, settings, options, grants, installed, .. } = *base;
-    let tables = BackendTables { grants, secrets, installed, sockets: inputs.socket_paths };
+    let Base { inputs, settings, options, grants, addresses, installed, .. } = *base;
+    let tables = BackendTables { grants, addresses, secrets, installed, sockets: inputs.socket_paths };
     let places = move |cx: &mut Cx<'_>| cx.get(settings.places, &()).cloned().unwrap_or_default();
     let services = g.derive("service_port", inputs.services, move |cx, key, service| {
         let external = service.spec.service_type == ServiceType::ExternalName;
@@ -293,20 +293,29 @@ pub(super) fn backends(
         g.map("x_backend_verdict", x_backends, verdict),
     ];
     let readings = [services, imports, objects, x_backends];
-    let sets = endpoint_sets(g, inputs, settings.places, readings);
+    let sets = endpoint_sets(g, (inputs, addresses), settings.places, readings);
     let steps = endpoint_steps(g, readings, sets);
     Backends { readings, verdicts, sets, steps }
 }
 
+/// Services by their addresses, and their slices.
+pub(super) fn service_addresses(g: &mut Graph, inputs: Tables) -> ServiceAddresses {
+    ServiceAddresses {
+        services: g.index("service_by_address", inputs.services, |_, service| {
+            service.spec.addresses().collect::<BTreeSet<_>>()
+        }),
+        slices: g
+            .index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::owners(slice).collect::<Vec<_>>()),
+    }
+}
+
 fn endpoint_sets(
     g: &mut Graph,
-    inputs: Tables,
+    (inputs, ServiceAddresses { slices, .. }): (Tables, ServiceAddresses),
     places: Table<(), Arc<OwnPlaces>>,
     readings: [Table<BackendKey, Arc<Reading>>; 4],
 ) -> EndpointSets {
     let [services, imports, objects, x_backends] = readings;
-    let slices =
-        g.index("slice_by_service", inputs.endpoint_slices, |_, slice| slice::owners(slice).collect::<Vec<_>>());
     let of_slices = move |cx: &mut Cx<'_>, key: &BackendKey, reading: &Arc<Reading>| {
         let name = discovered(reading)?;
         let members = cx.members(slices, &key.object);
@@ -458,9 +467,9 @@ impl TlsPolicies {
 
 pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsPolicies {
     let (inputs, grants, installed) = (base.inputs.backend_tls_policies, base.grants, base.installed);
-    let sockets = base.inputs.socket_paths;
+    let (addresses, sockets) = (base.addresses, base.inputs.socket_paths);
     let policies = g.map("tls_policy", inputs, move |cx, key, policy| {
-        let mut reader = Reader { cx, tables: BackendTables { grants, secrets, installed, sockets } };
+        let mut reader = Reader { cx, tables: BackendTables { grants, addresses, secrets, installed, sockets } };
         Arc::new(backend_tls_policy::read(&mut reader, key, policy))
     });
     let claims = g.derive("tls_policy_claim", inputs, |_, _, policy| {

@@ -267,8 +267,8 @@ fn backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<BackendSta
 fn x_backends(g: &mut Graph, sources: &Sources) -> Table<ObjectKey, Arc<PolicyStatus>> {
     let (inputs, settings, outcomes) = (sources.base.inputs, sources.base.settings, sources.routes.outcomes);
     let [.., readings] = sources.backends.readings;
-    let Base { grants, installed, refused_secrets, .. } = sources.base;
-    let tables = BackendTables { grants, secrets: sources.secrets, installed, sockets: inputs.socket_paths };
+    let Base { grants, addresses, installed, refused_secrets, .. } = sources.base;
+    let tables = BackendTables { grants, addresses, secrets: sources.secrets, installed, sockets: inputs.socket_paths };
     let by_route = g.index("route_by_x_backend", inputs.routes, |key, route| {
         let named = route.backend_refs().filter(|to| Kind::find(&to.group, &to.kind) == Some(Kind::XBackend));
         named.map(|to| Reference::from(to).object(key.namespace())).collect::<BTreeSet<_>>()

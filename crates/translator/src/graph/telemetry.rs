@@ -32,8 +32,8 @@ pub(super) fn telemetry(
     gateways: Gateways,
     (secrets, backends): (Secrets, Backends),
 ) -> Telemetry {
-    let Base { inputs, grants, installed, .. } = *base;
-    let tables = BackendTables { grants, secrets, installed, sockets: inputs.socket_paths };
+    let Base { inputs, grants, addresses, installed, .. } = *base;
+    let tables = BackendTables { grants, addresses, secrets, installed, sockets: inputs.socket_paths };
     let policies = g.map("telemetry_policy", inputs.x_telemetry_policies, move |cx, key, policy| {
         let follow = |to: &api::reference::BackendObjectRef| -> Result<ClusterTarget, RefFault> {
             let permit = permit(&mut Reader { cx: &mut *cx, tables }, key, Reference::from(to))?;
