@@ -25,12 +25,12 @@ const ASK_FIRST: Duration = Duration::from_millis(10);
 const ASK_SLOWEST: Duration = Duration::from_millis(250);
 
 /// Ends a proxy: its listeners close, each answer closes its connection, and it gets up to `bound` for what runs. It ends
-/// sooner if nothing runs, and at once when the order says so. `closed` is told when its listeners are closed, and dropped
-/// when it is gone.
+/// sooner if nothing runs, and at once when the order says so or `room` is needed. `closed` is told when its listeners are closed,
+/// and dropped when it is gone.
 pub(crate) async fn end(
     Retired { process, admin_socket, .. }: &mut Retired,
     bound: Duration,
-    closed: oneshot::Sender<()>,
+    (closed, room): (oneshot::Sender<()>, oneshot::Receiver<()>),
     mut orders: watch::Receiver<Order>,
 ) {
     let pid = process.pid;
@@ -42,9 +42,20 @@ pub(crate) async fn end(
             std::future::pending::<()>().await;
         }
     };
+    let room = async {
+        // Without a sender nothing begins to drain after it.
+        if room.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        tracing::warn!(
+            pid,
+            "ends an envoy that still drained: the next one of its Gateway drains now, and one may at a time"
+        );
+    };
     let hurried = tokio::select! {
         biased;
         () = hurry => true,
+        () = room => true,
         _ = process.ended() => return,
         () = until_idle(admin_socket, bound, &mut closed) => false,
     };

@@ -1,6 +1,6 @@
 //! One Gateway's proxy from its first start to its end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,10 @@ const ADDRESSES: Duration = Duration::from_secs(5);
 const LOOK_FIRST: Duration = Duration::from_millis(50);
 const LOOK_SLOWEST: Duration = Duration::from_secs(2);
 
+/// Envoys of a Gateway that drain at a time, in addition to the one that serves: its author replaces them with each edit of a bootstrap, and says for
+/// how long they drain. The default of `--max-proxies` has room for it: 128 MiB for each Gateway are twice the 60 MB of an Envoy.
+const MOST_DRAINING: usize = 1;
+
 /// What all Gateways' tasks have in common.
 pub(crate) struct Shared {
     pub(crate) options: HostOptions,
@@ -55,6 +59,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         backoff: Backoff::default(),
         drains: JoinSet::new(),
         leaving: BTreeSet::new(),
+        rooms: VecDeque::new(),
         closing: Vec::new(),
         place: None,
         has_run,
@@ -89,6 +94,8 @@ struct Supervisor {
     drains: JoinSet<u32>,
     /// Those numbers.
     leaving: BTreeSet<u32>,
+    /// What ends those that drain to make room, the oldest first; closed where one is ending anyway.
+    rooms: VecDeque<oneshot::Sender<()>>,
     /// Told, or closed, when such an Envoy listens no more.
     closing: Vec<oneshot::Receiver<()>>,
     /// Its place among the proxies of the machine, which it keeps over restarts of Envoy.
@@ -228,6 +235,9 @@ impl Supervisor {
         if self.orders.has_changed().unwrap_or(false) {
             return Ok(None);
         }
+        if !self.wait_for_drains().await {
+            return Ok(None);
+        }
         // Somebody may have removed the folder since.
         self.shared.options.layout.prepare(&self.fleet)?;
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
@@ -235,6 +245,21 @@ impl Supervisor {
         let process = Process::start(launch, &self.paths)?;
         tracing::info!(gateway = self.fleet.as_str(), pid = process.pid, "started envoy");
         Ok(Some(process))
+    }
+
+    /// Waits until no more than [`MOST_DRAINING`] earlier Envoys are there: those beyond have got their signal. False: the order has become another.
+    async fn wait_for_drains(&mut self) -> bool {
+        while self.drains.len() > MOST_DRAINING {
+            tokio::select! {
+                biased;
+                changed = self.orders.changed() => match changed {
+                    Ok(()) => return false,
+                    Err(_) => std::future::pending::<()>().await,
+                },
+                Some(ended) = self.drains.join_next() => self.ended(ended),
+            }
+        }
+        true
     }
 
     /// Returns when the proxy is gone: by itself (after the pause before its next start), or ended by us because the order
@@ -387,16 +412,21 @@ impl Supervisor {
         tracing::info!(gateway = self.fleet.as_str(), pid, other, "replaces envoy: it would be started otherwise now");
     }
 
-    /// Drains and ends a process that has these files, in the background.
+    /// Drains and ends a process that has these files, in the background. The oldest that drains ends at once if there are too many.
     fn let_end(&mut self, (mut retired, home): (Retired, ProxyPaths), infra: Option<&Infra>) {
         let is_own = home == self.paths;
         let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);
-        let (closed, told) = oneshot::channel();
+        let ((closed, told), (make_room, room)) = (oneshot::channel(), oneshot::channel());
+        self.rooms.retain(|room| !room.is_closed());
+        while self.rooms.len() >= MOST_DRAINING {
+            let _ends_anyway = self.rooms.pop_front().map(|oldest| oldest.send(()));
+        }
+        self.rooms.push_back(make_room);
         let (fleet, orders, pid) = (self.fleet.clone(), self.orders.clone(), retired.process.pid);
         self.closing.push(told);
         self.leaving.insert(pid);
         self.drains.spawn(async move {
-            drain::end(&mut retired, bound, closed, orders).await;
+            drain::end(&mut retired, bound, (closed, room), orders).await;
             tracing::info!(gateway = fleet.as_str(), pid, "ended envoy");
             retired.forget();
             if !is_own {

@@ -250,6 +250,51 @@ async fn the_successor_serves_while_a_replaced_envoy_answers_what_it_has() {
     assert_eq!(found.pid, second);
 }
 
+/// The author of a Gateway says how long its Envoys drain, and holds each of them with one open request.
+#[tokio::test]
+async fn edits_of_a_gateway_leave_one_envoy_that_drains() {
+    let (server, mut stage) = Stage::with_server().await;
+    let (mut edge, port, first) = stage.serve_edge().await;
+    edge.options.drain_timeout = Some(Duration::from_hours(24));
+    stage.want_only(&edge);
+    let (mut pids, mut open) = (vec![first], Vec::new());
+    for edit in 2..=5 {
+        open.push(Asked::at(&server, port).await);
+        edge.options.concurrency = Some(edit);
+        stage.want_only(&edge);
+        let latest = pids.last().copied();
+        pids.push(stage.facts_of(&edge, |facts| facts.ready && facts.pid != latest).await.pid.unwrap());
+        let alive: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();
+        assert_eq!(alive, pids[pids.len() - 2..], "the one that serves, and the one before it");
+    }
+    // The latest of those that drain still answers what it has.
+    open.pop().unwrap().answer().await;
+    stage.left(&edge, pids[3]).await;
+    stage.end(Ending::AtOnce).await;
+}
+
+/// The same author removes the Gateway and adds it again; a restart of Chancery in between changes nothing.
+#[tokio::test]
+async fn a_gateway_that_is_removed_and_added_again_leaves_one_envoy_that_drains() {
+    let (server, mut stage) = Stage::with_server().await;
+    let (edge, port, first) = stage.serve_edge().await;
+    let (mut pids, mut open) = (vec![first], Vec::new());
+    for round in 0..3 {
+        open.push(Asked::at(&server, port).await);
+        stage.want(&[]);
+        stage.draining(&edge).await;
+        if round == 1 {
+            stage = stage.crash_and_start(|_| {}).await;
+        }
+        stage.want_only(&edge);
+        let latest = pids.last().copied();
+        pids.push(stage.facts_of(&edge, |facts| facts.ready && facts.pid != latest).await.pid.unwrap());
+        let alive: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();
+        assert_eq!(alive, pids[pids.len() - 2..], "the one that serves, and the one before it");
+    }
+    stage.end(Ending::AtOnce).await;
+}
+
 #[tokio::test]
 async fn an_envoy_that_drained_when_chancery_was_killed_is_not_adopted_and_another_serves_beside_it() {
     let (server, mut stage) = Stage::with_server().await;
