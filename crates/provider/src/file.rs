@@ -51,6 +51,7 @@ mod past;
 mod read;
 mod report;
 mod resolve;
+mod shares;
 mod sockets;
 mod spot;
 mod texts;

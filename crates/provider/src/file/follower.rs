@@ -25,6 +25,7 @@ use crate::file::guard::{self, Scan};
 use crate::file::held::{Held, REMOVED};
 use crate::file::past::{Duds, Past};
 use crate::file::read::{Outcome, Pace, Spent, read_all};
+use crate::file::shares::Shares;
 use crate::file::spot::Spot;
 use crate::file::texts::LastTexts;
 use crate::file::tree::{Survey, Tree, Trouble};
@@ -63,9 +64,19 @@ pub struct Watcher {
 ///
 /// inotify is not to be had, the current directory cannot be read, no thread can be started, or nothing of the ages of objects can be read.
 pub fn watch((roots, links): (&[PathBuf], Links), past: Past, sink: impl Sink) -> Result<Watcher, Error> {
+    watch_within(Shares::watched(), (roots, links), past, sink)
+}
+
+/// The same with these shares of directories.
+pub(crate) fn watch_within(
+    shares: Shares,
+    (roots, links): (&[PathBuf], Links),
+    past: Past,
+    sink: impl Sink,
+) -> Result<Watcher, Error> {
     let current = current_directory(roots)?;
     let watches = Watches::new().map_err(|error| Error::Inotify(error.into()))?;
-    let tree = Tree::new((roots, links), &current, watches);
+    let tree = Tree::new((roots, links), &current, (watches, shares));
     let (stopped, stop) = io::pipe().map_err(Error::Thread)?;
     let (journal, ages) = Journal::open(past.ages.clone()).map_err(Error::Ages)?;
     let follower = Follower {
@@ -324,7 +335,8 @@ impl Follower {
         let times = times.chain(self.journal.retry_at());
         let waits = times.map(|time| time.saturating_duration_since(now));
         // While files are held back the time counts that the costly ones take.
-        let next = waits.chain((!self.awaited.is_empty() || !self.held.is_empty()).then_some(RETRY)).min();
+        let is_retried = !self.awaited.is_empty() || !self.held.is_empty() || self.tree.wants_watches();
+        let next = waits.chain(is_retried.then_some(RETRY)).min();
         // Rounded up, so that it has passed when the wait is over.
         let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
         let timeout = match self.agenda.looks.is_empty() {
@@ -361,6 +373,14 @@ impl Follower {
             {
                 self.agenda.add(spot.clone(), Look::Survey);
             }
+        }
+        if self.tree.wants_watches() {
+            for spot in self.tree.watch_again() {
+                self.agenda.add(spot, Look::Survey);
+            }
+        }
+        for spot in self.tree.take_again() {
+            self.agenda.add(spot, Look::Survey);
         }
         for spot in self.unread.overdue() {
             self.agenda.add(spot.clone(), Look::Read);
@@ -426,7 +446,9 @@ impl Follower {
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
         self.awaited.retain(|spot| !spot.is_under(top));
-        self.awaited.extend(kept.iter().copied().cloned());
+        // For room nobody has to look: it comes with what goes.
+        let tried = troubles.iter().filter(|trouble| trouble.keeps && !trouble.is_beyond);
+        self.awaited.extend(tried.map(|trouble| trouble.spot.clone()));
         if top.is_root() && !kept.contains(&top) && files.iter().all(|(spot, _)| spot != top) {
             self.unread.remove(top);
         }

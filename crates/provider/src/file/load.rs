@@ -10,7 +10,6 @@ use crate::file::document::Document;
 use crate::file::read::{self, Outcome, Pace, read_all};
 use crate::file::spot::Spot;
 use crate::file::tree::Tree;
-use crate::file::watches::Watches;
 use crate::file::{Loaded, current_directory, document, report};
 
 /// Something to load.
@@ -87,7 +86,7 @@ fn load_paths(catalog: &mut Catalog, (roots, links): (&[PathBuf], Links)) {
             return;
         }
     };
-    let mut tree = Tree::new((roots, links), &current, Watches::default());
+    let mut tree = Tree::new((roots, links), &current, Default::default());
     for root in tree.roots() {
         let survey = tree.survey(&root);
         let outcomes = read_all(&survey.files, catalog, (tree.access(), Pace::Whole));

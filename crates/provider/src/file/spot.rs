@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::file::shares::Share;
+
 /// A file or directory as the user sees it: a root, and the way from there.
 ///
 /// The order is that of the roots as given, then of the paths, name by name: everything below a directory is one range.
@@ -39,6 +41,24 @@ impl Spot {
         let mut names = self.path.iter();
         let first = names.next();
         (self.root_index(), first.filter(|_| names.next().is_some()).map(OsStr::to_owned))
+    }
+
+    /// The number of its root, and the first name below that, whether it is a folder or not; none for the root itself.
+    pub(crate) fn share(&self) -> Share {
+        (self.root_index(), self.path.iter().next().map(OsStr::to_owned))
+    }
+
+    /// The place directly below its root that it is at or below.
+    pub(crate) fn top(self: &Arc<Self>) -> Arc<Self> {
+        let mut top = Arc::clone(self);
+        while top.depth() > 1
+            && let Some(parent) = top.path.parent()
+        {
+            let names = top.path.file_name().map_or(0, |name| name.to_string_lossy().len()).saturating_add(1);
+            let display = top.display.get(..top.display.len().saturating_sub(names)).unwrap_or_default();
+            top = Arc::new(Self { root: top.root, path: parent.into(), display: display.into() });
+        }
+        top
     }
 
     /// The number of its root.

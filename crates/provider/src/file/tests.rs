@@ -22,6 +22,7 @@ mod links;
 mod loading;
 mod past;
 mod property;
+mod shares;
 mod starting;
 mod texts;
 

@@ -1,14 +1,15 @@
 //! [`Tree`]: which files there are under the roots, and where changes have to be looked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use api::Problem;
+use api::{Problem, Severity};
 use nix::errno::Errno;
 use nix::sys::inotify::WatchDescriptor;
 
@@ -16,15 +17,15 @@ use crate::file::access::{Access, Area, Denied, Links, descriptor};
 use crate::file::read;
 use crate::file::report;
 use crate::file::resolve::{Found, Resolution, resolve};
+use crate::file::shares::{Real, Shares};
 use crate::file::spot::{Spot, is_read, is_visible};
 use crate::file::watches::{Lookup, Watches};
 
 /// Directories may be nested so deep below a root; people stay below ten levels.
 const MAX_DEPTH: usize = 64;
 
-/// Directories read at most, each with a watch of about 1 kB in the kernel: 64 MB. It ends trees in which links lead
-/// back and forth without a circle.
-const MAX_DIRECTORIES: usize = 1 << 16;
+/// Ways that are not taken, as another one leads to the same directory, that one look says: a note at each.
+const MAX_NOTES: usize = 64;
 
 /// Looks at a path that changes each time; a link is swapped in microseconds, once.
 const MAX_TRIES: usize = 8;
@@ -42,6 +43,11 @@ pub(crate) struct Tree {
     /// Roots within other roots, which are read by way of those.
     covered: Vec<PathBuf>,
     pub(crate) watches: Watches,
+    shares: Shares,
+    /// Directories that could not be watched for want of watches.
+    unwatched: BTreeSet<Arc<Spot>>,
+    /// Places to look at once more, as a directory that they lead to is read by no other way any more.
+    again: BTreeSet<Arc<Spot>>,
 }
 
 #[derive(Debug)]
@@ -64,6 +70,8 @@ struct Directory {
     /// Its path without links.
     real: PathBuf,
     watch: Option<WatchDescriptor>,
+    /// Its identity; none where it cannot be read.
+    identity: Option<Real>,
 }
 
 /// What a look at a place, and at all below it, found.
@@ -75,8 +83,10 @@ pub(crate) struct Survey {
     pub(crate) troubles: Vec<Trouble>,
     /// True if the place itself does not exist.
     pub(crate) missing: bool,
-    /// There are more directories than are read, which is told of the first of these.
-    full: bool,
+    /// Notes of ways that are not taken.
+    notes: usize,
+    /// Places for which there was no room, each once.
+    full: BTreeSet<Arc<Spot>>,
 }
 
 /// A place that cannot be read.
@@ -88,24 +98,51 @@ pub(crate) struct Trouble {
     pub(crate) keeps: bool,
     /// Whether that is for want of descriptors or memory, and says nothing of the place.
     pub(crate) wants: bool,
+    /// There are too many directories: it is looked at again when there is room.
+    pub(crate) is_beyond: bool,
 }
 
 impl Survey {
     fn trouble(&mut self, spot: &Arc<Spot>, keeps: bool, text: impl fmt::Display) {
         let problem = report::whole(&spot.display, text);
-        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps, wants: false });
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps, wants: false, is_beyond: false });
     }
 
     fn unreadable(&mut self, spot: &Arc<Spot>, error: &io::Error) {
         let problem = report::whole(&spot.display, format_args!("cannot be read: {error}"));
-        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: true, wants: read::wants(error) });
+        let wants = read::wants(error);
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: true, wants, is_beyond: false });
     }
 
     /// Adds the problem of a file or link that is not read for what it is, or where it is.
     fn denied(&mut self, spot: &Arc<Spot>, denied: &Denied) {
         let problem = report::denied(&spot.display, denied);
         // Without a root nothing is complete: it is waited for.
-        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: spot.is_root(), wants: false });
+        let keeps = spot.is_root();
+        self.troubles.push(Trouble { spot: spot.clone(), problem, keeps, wants: false, is_beyond: false });
+    }
+
+    /// Adds a directory that is not read for want of room, or its folder.
+    fn beyond(&mut self, spot: &Arc<Spot>, most: usize) {
+        if self.full.insert(spot.clone()) {
+            let text = format_args!(
+                "not read: {most} directories are the limit, of which the last quarter is for folders that have less than an eighth; it is read when \
+                 there is room: remove directories, name deeper roots, or raise the kernel setting fs.inotify.max_user_watches where it is \
+                 below 75000"
+            );
+            let problem = report::whole(&spot.display, text);
+            self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: true, wants: false, is_beyond: true });
+        }
+    }
+
+    /// Adds a note of a way that is not taken.
+    fn second_way(&mut self, spot: &Arc<Spot>, first: &Spot) {
+        self.notes += 1;
+        if self.notes <= MAX_NOTES {
+            let text = format_args!("not read: it leads to a directory that is read as {} already", first.display);
+            let problem = Problem { severity: Severity::Note, ..report::whole(&spot.display, text) };
+            self.troubles.push(Trouble { spot: spot.clone(), problem, keeps: false, wants: false, is_beyond: false });
+        }
     }
 
     fn unwatched(&mut self, spot: &Arc<Spot>, error: Errno) {
@@ -120,7 +157,11 @@ impl Survey {
 
 impl Tree {
     /// The roots as given, relative to `current`; those that lie within another one are left out.
-    pub(crate) fn new((given, links): (&[PathBuf], Links), current: &Path, watches: Watches) -> Self {
+    pub(crate) fn new(
+        (given, links): (&[PathBuf], Links),
+        current: &Path,
+        (watches, shares): (Watches, Shares),
+    ) -> Self {
         let absolute: Vec<PathBuf> = given.iter().map(|path| current.join(path)).collect();
         let found: Vec<Option<PathBuf>> = absolute.iter().map(|path| settled(path)).collect();
         let is_covered = |at: usize| {
@@ -147,6 +188,9 @@ impl Tree {
             followed: links,
             covered,
             watches,
+            shares,
+            unwatched: BTreeSet::new(),
+            again: BTreeSet::new(),
         };
         tree.set_access();
         tree
@@ -204,25 +248,66 @@ impl Tree {
     /// Looks at a place as if for the first time. Watches are set before anything is listed, so that no change is
     /// lost between the two.
     pub(crate) fn survey(&mut self, spot: &Arc<Spot>) -> Survey {
-        self.forget(spot);
+        let released = self.forget(spot);
         let mut survey = Survey::default();
         self.look(spot, &mut survey);
+        // Links come behind the rest of their directory.
+        survey.files.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
+        for real in released {
+            self.again.extend(self.shares.ways_without(&real));
+        }
         survey
     }
 
-    /// Forgets the directories and links at and below a place, and releases their watches.
-    pub(crate) fn forget(&mut self, top: &Arc<Spot>) {
+    /// Takes the places that have to be looked at once more: by other ways to what is gone, for room that came, for watches that are to be had again.
+    pub(crate) fn take_again(&mut self) -> BTreeSet<Arc<Spot>> {
+        let mut again = std::mem::take(&mut self.again);
+        again.extend(self.shares.take_fitting());
+        again
+    }
+
+    /// Tries once more to watch what could not be watched. Returns what can be now.
+    pub(crate) fn watch_again(&mut self) -> Vec<Arc<Spot>> {
+        let mut watched = Vec::new();
+        while let Some(spot) = self.unwatched.first().cloned() {
+            let real = self.directories.get(&spot).map(|directory| directory.real.clone());
+            if let Some(opened) = real.and_then(|real| self.access.directory(&real).ok()) {
+                let Ok(watch) = self.watches.directory(&descriptor(&opened), &spot) else { break };
+                self.directories.entry(spot.clone()).and_modify(|directory| directory.watch = watch);
+            }
+            self.unwatched.remove(&spot);
+            watched.push(spot);
+        }
+        watched
+    }
+
+    /// Returns true if some directory could not be watched for want of watches.
+    pub(crate) fn wants_watches(&self) -> bool {
+        !self.unwatched.is_empty()
+    }
+
+    /// Forgets the directories and links at and below a place, and releases their watches. Returns the directories that were read there.
+    fn forget(&mut self, top: &Arc<Spot>) -> Vec<Real> {
+        let mut released = Vec::new();
         let below = |range: &mut dyn Iterator<Item = &Arc<Spot>>| -> Vec<Arc<Spot>> {
             range.take_while(|spot| spot.is_under(top)).cloned().collect()
         };
         for spot in below(&mut self.directories.range(top.clone()..).map(|(spot, _)| spot)) {
-            if let Some(watch) = self.directories.remove(&spot).and_then(|directory| directory.watch) {
+            let Some(directory) = self.directories.remove(&spot) else { continue };
+            self.unwatched.remove(&spot);
+            if let Some(watch) = directory.watch {
                 self.watches.release_directory(watch, &spot);
             }
+            if let Some(identity) = directory.identity {
+                self.shares.release(&identity);
+                released.push(identity);
+            }
         }
+        self.shares.forget(top);
         for spot in below(&mut self.links.range(top.clone()..).map(|(spot, _)| spot)) {
             self.release(&spot);
         }
+        released
     }
 
     /// Forgets a link, and releases the watches on its way.
@@ -349,16 +434,16 @@ impl Tree {
 
     /// Watches a directory, lists it, and looks at what is in it.
     fn list(&mut self, spot: &Arc<Spot>, real: PathBuf, survey: &mut Survey) {
-        if spot.depth() > MAX_DEPTH || self.directories.len() >= MAX_DIRECTORIES {
-            let text = format_args!(
-                "not read: {MAX_DIRECTORIES} directories and {MAX_DEPTH} levels are the limit; name fewer or deeper roots"
+        if spot.depth() > MAX_DEPTH {
+            return survey.trouble(
+                spot,
+                false,
+                format_args!("not read: {MAX_DEPTH} levels are the limit; name deeper roots"),
             );
-            let is_full = spot.depth() <= MAX_DEPTH;
-            if !(is_full && survey.full) {
-                survey.trouble(spot, false, text);
-            }
-            survey.full |= is_full;
-            return;
+        }
+        if !self.shares.fits(&spot.share()) {
+            let place = self.shares.wait(spot);
+            return survey.beyond(&place, self.shares.most());
         }
         let found = match self.access.directory(&real) {
             Ok(found) => found,
@@ -371,20 +456,31 @@ impl Tree {
             }
             Err(error) => {
                 // Its permissions are watched with its parent.
-                self.directories.insert(spot.clone(), Directory { real, watch: None });
+                self.directories.insert(spot.clone(), Directory { real, watch: None, identity: None });
                 return survey.unreadable(spot, &error);
             }
         };
+        let identity = match found.metadata().map(|about| self.shares.take(spot, about.dev(), about.ino())) {
+            Ok(Ok(identity)) => Some(identity),
+            Ok(Err(first)) => return survey.second_way(spot, &first),
+            Err(error) => return survey.unreadable(spot, &error),
+        };
         let path = descriptor(&found);
         let watch = self.watches.directory(&path, spot).unwrap_or_else(|error| {
+            if error == Errno::ENOSPC {
+                self.unwatched.insert(spot.clone());
+            }
             survey.unwatched(spot, error);
             None
         });
         let listed = entries(&path);
-        self.directories.insert(spot.clone(), Directory { real: real.clone(), watch });
+        self.directories.insert(spot.clone(), Directory { real: real.clone(), watch, identity });
         match listed {
             Ok(names) => {
-                for (name, kind) in names {
+                let (links, others): (Vec<_>, Vec<_>) =
+                    names.into_iter().partition(|(_, kind)| matches!(kind, Kind::Link));
+                // A directory is read as what it is where a link next to it leads there as well.
+                for (name, kind) in others.into_iter().chain(links) {
                     let entry = spot.join(&name);
                     match kind {
                         Kind::Link => self.follow_entry(&entry, &real, &name, survey),
