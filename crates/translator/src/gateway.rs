@@ -18,7 +18,7 @@ use crate::envoy_proxy::{Named, ProxyRules};
 use crate::gateway_class::{self, ClassView};
 use crate::http_route::ListenerPort;
 use crate::key::{ClusterTarget, Transport};
-use crate::listener::{self, ListenerPlan, Namespaces, Owner, Refusal, RouteScope, Socket};
+use crate::listener::{self, ListenerPlan, Namespaces, Owner, PortBound, Refusal, RouteScope, Socket};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::reference::{Grants, Permit, Reference, permit};
 use crate::secret;
@@ -43,6 +43,8 @@ pub(crate) trait Lookup: Grants {
     fn combine(&mut self, parameters: &Parameters) -> Result<(), Arc<str>>;
     /// An older Gateway that has a port of one of these addresses (empty: all) on the same machine.
     fn rival(&mut self, gateway: &ObjectKey, socket: Socket, addresses: &[IpAddr]) -> Option<ObjectKey>;
+    /// The bound that keeps a port of this machine from the listeners of a namespace on a Gateway.
+    fn port_bound(&mut self, gateway: &ObjectKey, namespace: &str, socket: Socket) -> Option<PortBound>;
     /// The `ListenerSet`s of a Gateway, in order of precedence.
     fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>>;
     /// What the operator lets objects of proxies carry.

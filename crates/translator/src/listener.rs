@@ -7,6 +7,7 @@ mod filter;
 mod host;
 mod port;
 mod shadow;
+mod shares;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) use self::port::{
     places, stream_places,
 };
 pub(crate) use self::shadow::{SetListener, Shadows, shadows};
+pub(crate) use self::shares::{PortBound, PortShares, ShareKey, late as late_ports};
 use crate::backend::SecretUse;
 use crate::gateway::{self, Lookup};
 use crate::hostname::Hostname;
@@ -82,9 +84,16 @@ pub(crate) fn judge_together(
         client::validate(lookup, key, frontend, listeners);
     }
     leave_out_refused(lookup, &gateway::fleet(key), listeners);
+    let file_mode = lookup.is_file_mode();
+    if file_mode {
+        // First: those that may not have their port are in nobody's way.
+        shares::mark_late(listeners, |namespace, socket| {
+            lookup.port_bound(key, namespace.unwrap_or(key.namespace()), socket)
+        });
+    }
     conflict::mark_conflicts(listeners, owned);
     conflict::mark_surplus(listeners);
-    if !lookup.is_file_mode() {
+    if !file_mode {
         conflict::mark_crowded(listeners);
     }
     conflict::mark_taken(listeners, |socket| lookup.rival(key, socket, addresses));

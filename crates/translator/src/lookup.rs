@@ -1,5 +1,6 @@
 //! How the domain's questions are answered by the tables of the graph: every answer is a recorded read.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{
     AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, Transport, route_name,
 };
-use crate::listener::{ListenerPlan, RouteScope, Socket};
+use crate::listener::{ListenerPlan, PortBound, PortShares, RouteScope, Socket};
 use crate::listener_set::SetDraft;
 use crate::reference::{GrantUse, Grants, Permit, RefFault, RefReason, Reference, permit};
 use crate::secret;
@@ -123,6 +124,9 @@ pub(crate) struct GatewayTables {
     pub(crate) proxy_verdicts: Table<ObjectKey, Result<(), Arc<str>>>,
     pub(crate) classes: Table<ObjectKey, Arc<ClassView>>,
     pub(crate) claims: Index<Socket, (Socket, Seniority), Arc<[IpAddr]>>,
+    /// The ports that Gateways want on this machine, and those of a namespace that are too many.
+    pub(crate) shares: Table<ObjectKey, Arc<PortShares>>,
+    pub(crate) late_ports: Table<(Arc<str>, ObjectKey), Arc<BTreeSet<Socket>>>,
     pub(crate) sets: Index<ObjectKey, SetKey, Arc<SetDraft>>,
     pub(crate) merge_types: Table<ObjectKey, MergeType>,
     /// Secrets that proxies refused and have nothing in place of, by fleet.
@@ -180,6 +184,14 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
             addresses.is_empty() || theirs.is_empty() || theirs.iter().any(|address| addresses.contains(address))
         });
         clashing.next().map(|((_, seniority), _)| seniority.object.clone())
+    }
+
+    fn port_bound(&mut self, gateway: &ObjectKey, namespace: &str, socket: Socket) -> Option<PortBound> {
+        let shares = Arc::clone(self.cx.get(self.tables.shares, gateway)?);
+        shares.bound((gateway.namespace(), namespace), socket, |payer| {
+            let late = self.cx.get(self.tables.late_ports, &(payer.into(), gateway.clone()));
+            late.is_some_and(|late| late.contains(&socket))
+        })
     }
 
     fn sets(&mut self, gateway: &ObjectKey) -> Vec<Arc<SetDraft>> {

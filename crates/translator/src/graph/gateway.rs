@@ -19,7 +19,9 @@ use crate::gating::Effective;
 use crate::hostname::Hostname;
 use crate::http_route::ListenerPort;
 use crate::key::{Age, AttachmentKey, InFleet, ListenerKey, Seniority, Transport};
-use crate::listener::{self, Bound, Chain, ChainKey, DatagramPlace, Place, RouteScope, Socket, StreamPlace, Writing};
+use crate::listener::{
+    self, Bound, Chain, ChainKey, DatagramPlace, Place, PortShares, RouteScope, ShareKey, Socket, StreamPlace, Writing,
+};
 use crate::listener_set::{self, SetDraft, SetPlan};
 use crate::lookup::{self, GatewayTables, Reader};
 use crate::{Options, virtual_host};
@@ -161,6 +163,7 @@ fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> G
     } = *base;
     let no_claims = g.input("port_claim_none");
     let claims = g.index("port_claim_none_by_port", no_claims, |(socket, _): &PortClaim, _| [*socket]);
+    let (shares, late_ports) = (g.input("port_shares_none"), g.input("late_port_none"));
     let no_sets = g.input("listener_set_none");
     let sets = g.index("listener_set_none_by_gateway", no_sets, |(gateway, _): &SetKey, _| [gateway.clone()]);
     let file_mode = options.file_mode;
@@ -175,19 +178,56 @@ fn tables(g: &mut Graph, base: &Base, secrets: Secrets, backends: Backends) -> G
         merge_types,
         classes,
         claims,
+        shares,
+        late_ports,
         sets,
         refused_secrets,
         file_mode,
     };
     let asking = GatewayTables { sets: listener_sets(g, base, asking), ..asking };
-    let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
+    if file_mode { with_ports(g, base, asking) } else { asking }
+}
+
+/// The ports that Gateways want on this machine, those of them that are too many for a namespace, and who has the others.
+fn with_ports(g: &mut Graph, base: &Base, asking: GatewayTables) -> GatewayTables {
+    let Base { inputs, .. } = *base;
+    let shares = g.map("port_shares", inputs.gateways, move |cx, key, gateway| {
         let mut reader = Reader { cx, tables: asking };
-        if !file_mode || !gateway::can_serve(&mut reader, key, gateway) {
-            return Vec::new();
+        if !gateway::can_serve(&mut reader, key, gateway) {
+            return Arc::default();
         }
-        port_claims(key, gateway, &gateway::Lookup::sets(&mut reader, key))
+        Arc::new(port_shares(key, gateway, &gateway::Lookup::sets(&mut reader, key)))
     });
-    GatewayTables { claims: g.index("port_claim_by_port", claims, |(socket, _): &PortClaim, _| [*socket]), ..asking }
+    let wanted = g.derive("port_share", inputs.gateways, move |cx, key, gateway| {
+        let seniority = seniority(key, gateway);
+        let shares = cx.get(shares, key).map(|shares| shares.by_namespace.iter()).into_iter().flatten();
+        let row = |(namespace, sockets): (&Arc<str>, &Vec<Socket>)| {
+            ((Arc::clone(namespace), seniority.clone()), Arc::<[Socket]>::from(sockets.as_slice()))
+        };
+        shares.map(row).collect::<Vec<_>>()
+    });
+    let wanted = g.index("port_share_by_namespace", wanted, |(namespace, _): &ShareKey, _| [Arc::clone(namespace)]);
+    let late_ports = g.derive_group("late_port", wanted, |_, _, members| {
+        let rows = listener::late_ports(members.iter()).into_iter();
+        rows.map(|((namespace, gateway), late)| ((namespace, gateway.object), late)).collect::<Vec<_>>()
+    });
+    let claims = g.derive("port_claim", inputs.gateways, move |cx, key, gateway| {
+        let Some(shares) = cx.get(shares, key).cloned() else { return Vec::new() };
+        let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
+        let mut ports: BTreeSet<Socket> = BTreeSet::new();
+        for (namespace, sockets) in &shares.by_namespace {
+            let late = cx.get(late_ports, &(Arc::clone(namespace), key.clone()));
+            ports.extend(sockets.iter().filter(|socket| late.is_none_or(|late| !late.contains(socket))));
+        }
+        let seniority = seniority(key, gateway);
+        ports.into_iter().map(|port| ((port, seniority.clone()), addresses.clone())).collect()
+    });
+    let claims = g.index("port_claim_by_port", claims, |(socket, _): &PortClaim, _| [*socket]);
+    GatewayTables { claims, shares, late_ports, ..asking }
+}
+
+fn seniority(key: &ObjectKey, gateway: &Gateway) -> Seniority {
+    Seniority { age: Age::from(&gateway.meta), object: key.clone() }
 }
 
 /// Gateways of ours in a cluster of which nothing is known but that they are there, as they or their class cannot be read and no earlier form is known:
@@ -315,17 +355,12 @@ fn listener_sets(g: &mut Graph, base: &Base, asking: GatewayTables) -> Index<Obj
     g.index("listener_set_by_gateway", drafts, |(gateway, _): &SetKey, _| [gateway.clone()])
 }
 
-/// The ports of a Gateway and its sets with the addresses on which it wants them.
-fn port_claims(key: &ObjectKey, gateway: &Gateway, sets: &[Arc<SetDraft>]) -> Vec<(PortClaim, Arc<[IpAddr]>)> {
-    let seniority = Seniority { age: Age::from(&gateway.meta), object: key.clone() };
-    let addresses: Arc<[IpAddr]> = gateway::bind_addresses(gateway).into();
+/// The ports of a Gateway and its sets.
+fn port_shares(key: &ObjectKey, gateway: &Gateway, sets: &[Arc<SetDraft>]) -> PortShares {
     let own = gateway.spec.listeners.iter().filter(|listener| gateway::is_served(&listener.protocol));
-    let of_sets = sets.iter().filter(|set| set.is_admitted).flat_map(|set| set.sockets());
     let own = own.map(|listener| (listener.port, Transport::of(&listener.protocol)));
-    let mut ports: Vec<Socket> = own.chain(of_sets).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports.into_iter().map(|port| ((port, seniority.clone()), addresses.clone())).collect()
+    let of_sets = sets.iter().filter(|set| set.is_admitted).map(|set| (set.key.namespace(), set.sockets()));
+    PortShares::of(key.namespace(), own, of_sets)
 }
 
 /// Lower ports may only be bound with a right for it.

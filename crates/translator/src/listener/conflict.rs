@@ -9,12 +9,12 @@ use super::{ListenerPlan, Refusal, Socket, Speaks};
 use crate::hostname::Hostname;
 use crate::key::ClusterTarget;
 
-/// Ports of a Gateway in a cluster. Each is a port of its Service and one of the 2,768 that a cluster has for nodes (30000 to 32767): ten Gateways with as
-/// many have room.
-const MOST_PORTS: usize = 256;
+/// Ports of a Gateway. In a cluster each is a port of its Service and one of the 2,768 that a cluster has for nodes (30000 to 32767): ten Gateways with as
+/// many have room. On a machine each is a socket for each worker of its Envoy.
+pub(super) const MOST_PORTS: usize = 256;
 
 /// Ports of it that the sets of one namespace may add: as many as one set has listeners, so that four namespaces that take all have to act together.
-const MOST_PORTS_OF_A_NAMESPACE: usize = 64;
+pub(super) const MOST_PORTS_OF_A_NAMESPACE: usize = 64;
 
 /// Listeners of a Gateway that the sets of one namespace may add: eight sets of the 64 that one may have. A proxy takes 72 KB for a listener with a
 /// host name and a certificate (measured), 37 MB for all of these, and builds them again with each change of one that shares their port.
@@ -175,8 +175,16 @@ pub(crate) fn mark_surplus(listeners: &mut [ListenerPlan]) {
 }
 
 /// The namespace of the set that a listener is of.
-fn namespace_of_set(listener: &ListenerPlan) -> Option<&str> {
+pub(super) fn namespace_of_set(listener: &ListenerPlan) -> Option<&str> {
     listener.is_of_set().then(|| listener.id.split('/').next().unwrap_or_default())
+}
+
+/// The words for a listener whose Gateway has as many ports as it may have.
+pub(super) fn too_many_ports(port: u16) -> String {
+    format!(
+        "port {port} is one too many: a Gateway has {MOST_PORTS} ports, of which {MOST_PORTS_OF_A_NAMESPACE} can be of the ListenerSets of one \
+         namespace; use a port that the Gateway has, or another Gateway"
+    )
 }
 
 /// Marks the listeners whose port is one too many for the Service of a Gateway in a cluster: it is one object for all, which the API server takes whole
@@ -200,11 +208,7 @@ pub(crate) fn mark_crowded(listeners: &mut [ListenerPlan]) {
     }
     for index in crowded {
         let Some(listener) = listeners.get_mut(index) else { continue };
-        let text = format!(
-            "port {} is one too many: a Gateway in a cluster has {MOST_PORTS} ports, of which {MOST_PORTS_OF_A_NAMESPACE} can be of the ListenerSets \
-             of one namespace; use a port that the Gateway has, or another Gateway",
-            listener.port
-        );
+        let text = too_many_ports(listener.port);
         listener.refused = Some(Refusal::new("PortUnavailable", text).at("port"));
     }
 }

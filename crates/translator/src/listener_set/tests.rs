@@ -470,3 +470,52 @@ fn routes_of_a_gateway_without_sets_ask_once_for_each_host() {
     world.apply((0..20).map(|at| of(at, "v2")));
     assert_eq!(runs(&world), 20, "an edit of a route asks nothing");
 }
+
+/// The author of sets may attach them to a Gateway of others, or has Gateways of its own.
+#[test]
+fn ports_of_sets_are_bounded_for_each_gateway_and_namespace_of_a_machine() {
+    let tcp = |first: u16, count: u16| -> Value {
+        (first..first + count)
+            .map(|port| json!({"name": format!("p{port}"), "port": port, "protocol": "HTTP"}))
+            .collect()
+    };
+    let entries = |world: &World, name: &str| -> Vec<String> {
+        told(world, name).1.into_iter().map(|(_, _, conditions)| conditions[0].clone()).collect()
+    };
+    let (yes, no) = ("Accepted=True/Accepted", "Accepted=False/PortUnavailable");
+    let own = json!([http("own", "own.com")]);
+    let mut world = World::with([parent(json!({"from": "All"}), own)]);
+    world.apply([aged(set("evil/a", tcp(1000, 60)), 1), aged(set("evil/b", tcp(2000, 10)), 2)]);
+    world.apply([aged(set("bank/c", tcp(2008, 10)), 3)]);
+    assert!(entries(&world, "evil/a").iter().all(|found| found == yes));
+    let late = entries(&world, "evil/b");
+    assert!(late[..4].iter().all(|found| found == yes) && late[4..].iter().all(|found| found == no), "{late:?}");
+    assert!(entries(&world, "bank/c").iter().all(|found| found == yes), "others do not notice");
+    // What the Gateway has is for all.
+    world.apply([aged(set("evil/b", json!([http("x", "x.com")])), 4)]);
+    assert_eq!(entries(&world, "evil/b"), [yes]);
+
+    // The port that was refused is not held against another Gateway: an older one has the first 1,024, younger ones what is free.
+    let gateway = |name: &str, first: u16| {
+        let spec = json!({"gatewayClassName": "eg", "allowedListeners": {"namespaces": {"from": "All"}},
+            "listeners": tcp(first, 64)});
+        object(Kind::Gateway, name, spec)
+    };
+    let mut world =
+        World::with((0..17).map(|n| aged(gateway(&format!("evil/g{n:02}"), 1000 + 100 * n), i64::from(n) + 1)));
+    world.apply([aged(gateway("bank/web", 2600), 90)]);
+    let of = |world: &World, gateway: &str, port: u16| {
+        let (namespace, name) = gateway.split_once('/').unwrap();
+        let key = ObjectKey::of(Kind::Gateway, namespace, name);
+        let table = world.translator.outputs().gateway_statuses;
+        let status = world.translator.graph().get(table, &key).expect("a status");
+        let found = status.listeners.iter().find(|entry| *entry.name == *format!("p{port}")).expect("a listener");
+        short(&found.conditions)[0].clone()
+    };
+    assert_eq!(of(&world, "evil/g15", 2563), yes);
+    assert_eq!(of(&world, "evil/g16", 2600), no, "the youngest has none");
+    assert_eq!(of(&world, "bank/web", 2600), yes, "nor holds it against others");
+    world.delete(Kind::Gateway, "evil", "g00");
+    assert_eq!(of(&world, "evil/g16", 2600), yes);
+    assert_eq!(of(&world, "bank/web", 2600), no);
+}
