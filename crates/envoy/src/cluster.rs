@@ -48,8 +48,12 @@ const ENDPOINTS_SECONDS: u32 = 60;
 const DNS_REFRESH_SECONDS: u32 = 5;
 const DNS_RETRY_SECONDS: (u32, u32) = (1, 10);
 
-/// Connections, waiting requests and requests in flight that a cluster may have: in effect no limit (Envoy's is 1,024 each,
-/// which a healthy backend reaches). What a proxy holds is bounded by its limit of client connections.
+/// Connections that a cluster may have: a proxy whose backends lead back to it, over another proxy or a name, makes one for each hop. A machine has 28,232
+/// ports for connections to one address (`ip_local_port_range`), which its other programs need too: this leaves them 11,848. Envoy's own limit of
+/// 1,024 is one that a healthy backend reaches; one connection of HTTP/2 carries 100 requests and more.
+pub const DEFAULT_CONNECTIONS: u32 = 1 << 14;
+/// Waiting requests and requests in flight that a cluster may have: in effect no limit. What a proxy holds is bounded by its limit of client
+/// connections.
 pub const DEFAULT_LIMIT: u32 = 1 << 20;
 /// Retries in flight (Envoy's limit is 3): enough for a burst, too few for a storm.
 pub const DEFAULT_RETRY_LIMIT: u32 = 1024;
@@ -222,7 +226,7 @@ fn limits(cluster: &Cluster) -> CircuitBreaker {
 
 fn circuit_breakers(limits: CircuitBreaker) -> cluster::CircuitBreakers {
     let thresholds = Thresholds {
-        max_connections: Some(limits.max_connections.unwrap_or(DEFAULT_LIMIT)),
+        max_connections: Some(limits.max_connections.unwrap_or(DEFAULT_CONNECTIONS)),
         max_pending_requests: Some(limits.max_pending_requests.unwrap_or(DEFAULT_LIMIT)),
         max_requests: Some(limits.max_parallel_requests.unwrap_or(DEFAULT_LIMIT)),
         max_retries: Some(limits.max_parallel_retries.unwrap_or(DEFAULT_RETRY_LIMIT)),

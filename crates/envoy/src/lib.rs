@@ -43,7 +43,7 @@ mod write;
 
 pub use access_log::AccessLog;
 pub use bootstrap::{BootstrapOptions, StaticOptions, StaticParts, bootstrap, static_bootstrap, static_bootstrap_json};
-pub use cluster::{DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
+pub use cluster::{DEFAULT_CONNECTIONS, DEFAULT_LIMIT, DEFAULT_RETRY_LIMIT, cluster};
 pub use endpoints::{endpoint_set, load_assignment, own_load_assignment};
 pub use listener::{Options, listener};
 pub use patched::{Base, PatchOutcome, Patched, patched, patched_bootstrap};

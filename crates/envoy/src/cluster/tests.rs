@@ -51,7 +51,7 @@ perConnectionBufferLimitBytes: 32768
 lbPolicy: LEAST_REQUEST
 circuitBreakers:
   thresholds:
-  - {maxConnections: 1048576, maxPendingRequests: 1048576, maxRequests: 1048576, maxRetries: 1024}
+  - {maxConnections: 16384, maxPendingRequests: 1048576, maxRequests: 1048576, maxRetries: 1024}
 commonLbConfig: {healthyPanicThreshold: {value: 1}, updateMergeWindow: 0s}
 typedExtensionProtocolOptions:
   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
