@@ -46,6 +46,26 @@ pub fn port_permission(port: u16, envoy: Option<&Path>) -> Result<(), String> {
     ))
 }
 
+/// Ports that the kernel gives to outgoing connections (`ip_local_port_range`): one that is listened on is lost to these.
+const OUTGOING_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// A Gateway may have so many of them without a word: 1 of 441 that there are by default.
+const MANY_OUTGOING: usize = 64;
+
+/// Says what is wrong with many ports that the kernel gives to outgoing connections of all programs of the machine.
+pub(crate) fn outgoing_ports<'p>(ports: impl Iterator<Item = &'p u16>) -> Option<String> {
+    let text = std::fs::read_to_string(OUTGOING_RANGE).ok()?;
+    let mut numbers = text.split_whitespace().filter_map(|number| number.parse::<u16>().ok());
+    let (first, last) = (numbers.next()?, numbers.next()?);
+    let count = ports.filter(|port| (first..=last).contains(*port)).count();
+    (count > MANY_OUTGOING).then(|| {
+        format!(
+            "{count} ports of this Gateway are among those that the kernel gives to outgoing connections of all programs ({first} to {last}), \
+             which lack them; use other ports, or another range with `sysctl net.ipv4.ip_local_port_range`"
+        )
+    })
+}
+
 /// Which sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {

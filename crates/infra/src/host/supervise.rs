@@ -63,6 +63,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         closing: Vec::new(),
         place: None,
         has_run,
+        crowding: None,
     };
     if !supervisor.prepare().await {
         supervisor.tell_gone().await;
@@ -102,6 +103,8 @@ struct Supervisor {
     place: Option<OwnedSemaphorePermit>,
     /// It has served before: it goes on without a place.
     has_run: bool,
+    /// The last warning of ports that outgoing connections lack.
+    crowding: Option<String>,
 }
 
 impl Supervisor {
@@ -453,8 +456,15 @@ impl Supervisor {
         }
     }
 
-    /// For a process after this one.
-    fn remember(&self, infra: &Infra) {
+    /// For a process after this one. Says what other programs lack because of it.
+    fn remember(&mut self, infra: &Infra) {
+        let crowding = port::outgoing_ports(infra.ports.iter());
+        if crowding != self.crowding
+            && let Some(words) = &crowding
+        {
+            tracing::warn!(gateway = self.fleet.as_str(), "{words}");
+        }
+        self.crowding = crowding;
         if let Err(error) = self.paths.remember(infra) {
             tracing::warn!(gateway = self.fleet.as_str(), %error, "a later chancery cannot start the proxy before it knows its Gateway");
         }

@@ -115,3 +115,11 @@ fn what_our_process_opens_while_it_is_looked_at_is_never_anothers() {
     let strange = looks.iter().flat_map(|look| &look.others).find(|socket| ports.contains(&socket.port));
     assert_eq!(strange, None, "in {} looks", looks.len());
 }
+
+#[test]
+fn many_ports_of_outgoing_connections_are_told() {
+    let ports: Vec<u16> = (1..=u16::MAX).collect();
+    let words = outgoing_ports(ports.iter()).expect("Linux has such a range");
+    assert!(words.contains("ip_local_port_range"), "{words}");
+    assert_eq!(outgoing_ports([80, 443, 8080].iter()), None);
+}
