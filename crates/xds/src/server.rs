@@ -21,6 +21,7 @@ use crate::load::LoadReports;
 use crate::resource::FleetUpdate;
 
 mod accept;
+mod backlog;
 mod bugs;
 mod call;
 mod calm;

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
+use super::backlog::UnderWay;
 use super::exchange::Exchange;
 use super::gate::{Caller, Revoked};
 use super::grpc::{Broken, Code, Frames};
@@ -132,17 +133,20 @@ pub(super) struct Guarded {
     timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Over what is said; none where there is nothing but headers.
     watch: Option<(Arc<Watch>, Share)>,
+    /// Last, so that the service ends before its call does.
+    _under_way: UnderWay,
 }
 
 impl Guarded {
     /// No answer but headers.
-    pub(super) fn nothing() -> Self {
-        Self { answer: Answer::new(Reply::Nothing, (None, None)), timer: None, watch: None }
+    pub(super) fn nothing(under_way: UnderWay) -> Self {
+        Self { answer: Answer::new(Reply::Nothing, (None, None)), timer: None, watch: None, _under_way: under_way }
     }
 
-    pub(super) fn new(reply: Reply, until: Until, watch: &Arc<Watch>, share: Share) -> Self {
-        let timer = timer(until.clone());
-        Self { answer: Answer::new(reply, until), timer, watch: Some((Arc::clone(watch), share)) }
+    pub(super) fn new(reply: Reply, until: Until, said: (&Arc<Watch>, Share), under_way: UnderWay) -> Self {
+        let (timer, (watch, share)) = (timer(until.clone()), said);
+        let watch = Some((Arc::clone(watch), share));
+        Self { answer: Answer::new(reply, until), timer, watch, _under_way: under_way }
     }
 
     /// Whether the caller's identity has ended; asks to be polled when it does.

@@ -19,6 +19,7 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::backlog::{Backlog, Held};
 use super::connection::{FirstCaller, HEADER_LIST};
 use super::limits::{Account, Bucket, Rate};
 use super::records::InRecords;
@@ -80,6 +81,14 @@ const AT_ONCE: usize = 16 << 10;
 /// has 22 and takes a quarter of a microsecond.
 const FRAME: usize = 64;
 
+/// The same of a header block in addition: 32 requests, and their answers have their turn.
+const BLOCK: usize = 448;
+
+/// Bytes that are read at once beyond the frame that has begun: in them 100 requests at most begin, of 10 bytes or more. While the socket takes nothing
+/// of the answers it is less.
+const BEYOND: usize = 1 << 10;
+const BEYOND_WHILE_STUCK: usize = 256;
+
 /// The cost of a TLS record, in microseconds, besides that of what it brings.
 const RECORD: usize = 1;
 
@@ -93,10 +102,14 @@ const PREFACE: usize = 24;
 /// The kinds of frames that are distinguished (RFC 9113, 6), and the flag that ends a header block.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RESET: u8 = 3;
 const SETTINGS_FRAME: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+
+/// The flag of the last frame of a stream's side.
+const END_STREAM: u8 = 1;
 
 /// A byte stream whose frames are counted.
 pub(super) struct Calm<T> {
@@ -107,6 +120,9 @@ pub(super) struct Calm<T> {
     /// Work on frames before that.
     unproven: Bucket,
     frames: Frames,
+    /// Those that are written.
+    written_frames: Frames,
+    backlog: Arc<Backlog>,
     pings: Bucket,
     settings: Bucket,
     /// Bytes that were written since the last PING.
@@ -145,6 +161,12 @@ pub(super) struct Seen {
     pub(super) work: usize,
     /// Bytes of header blocks.
     pub(super) headers: usize,
+    /// Header blocks.
+    pub(super) blocks: usize,
+    /// Streams that are reset.
+    pub(super) resets: usize,
+    /// Frames that are the last of their stream's side.
+    pub(super) ends: usize,
     /// A header block is larger than it may be.
     pub(super) is_too_large: bool,
 }
@@ -172,7 +194,12 @@ fn cost(kind: u8, length: usize) -> usize {
 impl Frames {
     /// Those of a client that has said nothing.
     pub(super) fn new() -> Self {
-        Self { skip: PREFACE, head: [0; 9], have: 0, block: 0 }
+        Self { skip: PREFACE, ..Self::of_server() }
+    }
+
+    /// Those of a server that has said nothing: they begin at once.
+    fn of_server() -> Self {
+        Self { skip: 0, head: [0; 9], have: 0, block: 0 }
     }
 
     /// What begins in these bytes.
@@ -204,6 +231,9 @@ impl Frames {
         seen.pings += usize::from(kind == PING && asks);
         seen.settings += usize::from(kind == SETTINGS_FRAME && asks);
         seen.work += cost(kind, self.skip);
+        seen.blocks += usize::from(kind == HEADERS);
+        seen.resets += usize::from(kind == RESET);
+        seen.ends += usize::from(matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0);
         if matches!(kind, HEADERS | CONTINUATION) {
             seen.headers += self.skip;
             self.block += self.skip;
@@ -218,11 +248,16 @@ impl Frames {
 impl<T> Calm<T> {
     #[cfg(test)]
     pub(super) fn new(io: T, account: Arc<Account>) -> Self {
-        Self::of(io, account, None)
+        Self::of(io, account, None, Arc::default())
     }
 
     /// The frames of a connection of this account, or of that which `proven` is going to have.
-    pub(super) fn of(io: T, account: Arc<Account>, proven: Option<FirstCaller>) -> Self {
+    pub(super) fn of(
+        io: T,
+        account: Arc<Account>,
+        proven: Option<FirstCaller>,
+        backlog: Arc<Backlog>,
+    ) -> Self {
         let full = Bucket::full(Instant::now());
         Self {
             io,
@@ -230,6 +265,8 @@ impl<T> Calm<T> {
             proven,
             unproven: full,
             frames: Frames::new(),
+            written_frames: Frames::of_server(),
+            backlog,
             pings: full,
             settings: full,
             written: 0,
@@ -305,6 +342,38 @@ impl<T> Calm<T> {
         }
     }
 
+    /// Ready when more may be read as far as answers wait for the client, or requests for this server.
+    fn poll_backlog(&self) -> Poll<()> {
+        match self.backlog.holds() {
+            None => return Poll::Ready(()),
+            Some(Held::Untaken) => {
+                let words = "it takes no answers, of which many wait; nothing more is read from the connection until it does";
+                self.account.tell(RefusalReason::Buffer, words);
+            }
+            Some(Held::Asking) => {}
+        }
+        Poll::Pending
+    }
+
+    /// Notes whether the socket has taken anything: if so, reading may go on.
+    fn note_socket<R>(&self, polled: &Poll<R>, cx: &Context<'_>) {
+        if self.backlog.note_socket(polled.is_pending()) {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Notes what was written.
+    fn note_frames<'a>(&mut self, mut length: usize, bufs: impl Iterator<Item = &'a [u8]>) {
+        self.note_written(length);
+        let mut ends = 0;
+        for buf in bufs {
+            let written = buf.get(..length).unwrap_or(buf);
+            length -= written.len();
+            ends += self.written_frames.see(written).ends;
+        }
+        self.backlog.note_ends(ends);
+    }
+
     fn note_written(&mut self, bytes: usize) {
         self.written = self.written.saturating_add(bytes);
         self.paying = self.paying.saturating_add(bytes).min(PAYS * WORK.burst as usize);
@@ -315,6 +384,22 @@ impl<T> Calm<T> {
             self.account.tell(reason, words);
             self.end = End::Words(goaway);
         }
+    }
+}
+
+impl<T: AsyncRead + Unpin> Calm<T> {
+    /// Reads the rest of the frame that has begun and little more, so that few requests come at once.
+    fn poll_part(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let beyond = if self.backlog.is_stuck() { BEYOND_WHILE_STUCK } else { BEYOND };
+        let most = self.frames.skip.saturating_add(beyond);
+        if buf.remaining() <= most {
+            return Pin::new(&mut self.io).poll_read(cx, buf);
+        }
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(most));
+        let polled = Pin::new(&mut self.io).poll_read(cx, &mut part);
+        let read = part.filled().len();
+        buf.advance(read);
+        polled
     }
 }
 
@@ -332,9 +417,10 @@ impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        ready!(self.poll_backlog());
         ready!(self.poll_pause(cx));
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let polled = self.poll_part(cx, buf);
         let new = buf.filled().get(before..).unwrap_or_default();
         // those that bring nothing too, after which nothing may be ready
         let records = self.io.take_records(new.len());
@@ -347,7 +433,8 @@ impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
         result?;
         let mut seen = self.frames.see(new);
         seen.work += for_records;
-        let weight = (seen.frames + records.all) * FRAME + records.updates * KEY_UPDATE * FRAME;
+        self.backlog.note_resets(seen.resets);
+        let weight = (seen.frames + records.all) * FRAME + records.updates * KEY_UPDATE * FRAME + seen.blocks * BLOCK;
         self.read += new.len() + weight + seen.headers * HEADER_BYTE;
         self.count(seen);
         if self.end != End::Not {
@@ -362,8 +449,10 @@ impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Calm<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
-        self.note_written(written);
+        let polled = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.note_socket(&polled, cx);
+        let written = ready!(polled)?;
+        self.note_frames(written, std::iter::once(buf));
         Poll::Ready(Ok(written))
     }
 
@@ -372,8 +461,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Calm<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bufs))?;
-        self.note_written(written);
+        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.note_socket(&polled, cx);
+        let written = ready!(polled)?;
+        self.note_frames(written, bufs.iter().map(|buf| &**buf));
         Poll::Ready(Ok(written))
     }
 
@@ -395,7 +486,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Calm<T> {
                 cx.waker().wake_by_ref();
             }
         }
-        Pin::new(&mut this.io).poll_flush(cx)
+        let polled = Pin::new(&mut this.io).poll_flush(cx);
+        this.note_socket(&polled, cx);
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::accept::Io;
+use super::backlog::{Backlog, UnderWay};
 use super::call::{Call, Guarded};
 use super::calm::Calm;
 use super::gate::{Gate, Peer};
@@ -99,7 +100,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     let spawned = TaskOwner::new();
     let (streams, limits) = (spawned.executor(), *gate.limits());
     let ending = watch::Sender::new(false);
-    let watch = Arc::new(Watch::new(&shared, limits.taken));
+    let (watch, backlog) = (Arc::new(Watch::new(&shared, limits.taken)), Arc::<Backlog>::default());
     let origin = Arc::new(Origin {
         shared,
         gate,
@@ -112,21 +113,27 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         counted: Mutex::default(),
         siblings: Arc::new(Siblings::of(from)),
         unread: Unread::default(),
+        backlog: Arc::clone(&backlog),
         watch: Arc::clone(&watch),
         stop: ending.subscribe(),
     });
     let origins = Arc::clone(&origin);
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let origin = Arc::clone(&origins);
-        async move { Ok::<_, Infallible>(origin.answer(request).await) }
+        let (origin, asking) = (Arc::clone(&origins), origins.backlog.ask());
+        async move {
+            let answer = origin.answer(request).await;
+            drop(asking);
+            Ok::<_, Infallible>(answer)
+        }
     });
-    let io = TokioIo::new(Calm::of(io, Arc::clone(&account), proven));
+    let io = TokioIo::new(Calm::of(io, Arc::clone(&account), proven, Arc::clone(&backlog)));
     let mut connection = pin!(builder(&streams, &limits).serve_connection(io, service));
     let mut running = Running {
         connection: connection.as_mut(),
         new: streams,
         streams: FuturesUnordered::new(),
         watch,
+        backlog,
         account: Arc::clone(&account),
         parts: Together::new(),
     };
@@ -190,6 +197,7 @@ struct Running<'a, C> {
     new: Spawned,
     streams: FuturesUnordered<Task>,
     watch: Arc<Watch>,
+    backlog: Arc<Backlog>,
     account: Arc<Account>,
     parts: Together<4>,
 }
@@ -207,7 +215,7 @@ where
 {
     /// Goes on until `end` is there, and gives it; none when the connection has ended.
     async fn until<T>(&mut self, mut end: impl Future<Output = T> + Unpin) -> Option<T> {
-        let Self { connection, new, streams, watch, account, parts } = self;
+        let Self { connection, new, streams, watch, backlog, account, parts } = self;
         parts.touch(CONNECTION);
         parts.touch(END);
         let mut poll = |part: usize, cx: &mut Context<'_>| match part {
@@ -215,6 +223,9 @@ where
                 while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
                 if watch.is_due() {
                     parts.touch(WATCH);
+                }
+                if backlog.wants_turn() {
+                    parts.touch(CONNECTION);
                 }
                 Poll::Pending
             }
@@ -229,6 +240,7 @@ where
                     }
                     return Poll::Ready(None);
                 }
+                backlog.note_turn();
                 let tasks = new.take();
                 if !tasks.is_empty() {
                     streams.extend(tasks);
@@ -271,6 +283,7 @@ struct Origin {
     counted: Mutex<Option<Place>>,
     siblings: Arc<Siblings>,
     unread: Unread,
+    backlog: Arc<Backlog>,
     watch: Arc<Watch>,
     stop: watch::Receiver<bool>,
 }
@@ -281,19 +294,25 @@ impl Origin {
         let is_grpc =
             request.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
         if !is_grpc {
+            drop(request);
             self.count().await;
-            let mut response = http::Response::new(Guarded::nothing());
+            let mut response = http::Response::new(self.nothing());
             *response.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return response;
         }
         let (body, refusal) = match self.call(request).await {
             Ok(body) => (body, None),
-            Err(Broken(code, words)) => (Guarded::nothing(), Some(code.headers(words))),
+            Err(Broken(code, words)) => (self.nothing(), Some(code.headers(words))),
         };
         let mut response = http::Response::new(body);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         response.headers_mut().extend(refusal.unwrap_or_default());
         response
+    }
+
+    /// An answer of headers.
+    fn nothing(&self) -> Guarded {
+        Guarded::nothing(UnderWay::new(None, &self.backlog))
     }
 
     /// Ready when the connection has had its time.
@@ -334,8 +353,8 @@ impl Origin {
 
     /// Through the gate, and on to the service.
     async fn call(&self, request: http::Request<Incoming>) -> Result<Guarded, Broken> {
-        let (head, body) = request.into_parts();
-        let Some(service) = Service::at(head.uri.path()) else {
+        let (service, headers, body) = parts_of(request);
+        let Some(service) = service else {
             self.count().await;
             return Err(Broken(Code::Unimplemented, "no such method here"));
         };
@@ -343,17 +362,34 @@ impl Origin {
         if self.refused {
             return Err(Broken(Code::ResourceExhausted, MANY_CONNECTIONS));
         }
-        let caller = if service.is_for_anyone() {
+        let mut caller = if service.is_for_anyone() {
             self.gate.admit_anyone(&self.peer).await?
         } else {
-            let caller = self.gate.admit(&self.peer, &head.headers).await?;
+            let caller = self.gate.admit(&self.peer, &headers).await?;
             self.count_for(caller.account())?;
             self.place.prove();
             caller
         };
         let (until, pace) = ((caller.expires(), caller.revoked()), caller.pace());
         let (shared, siblings, stop) = (Arc::clone(&self.shared), Arc::clone(&self.siblings), self.stop.clone());
+        let under_way = UnderWay::new(caller.take_place(), &self.backlog);
         let reply = service.answer(Call { shared, siblings, caller, requests: Frames::paced(body, pace), stop });
-        Ok(Guarded::new(reply, until, &self.watch, self.unread.share()))
+        Ok(Guarded::new(reply, until, (&self.watch, self.unread.share()), under_way))
     }
+}
+
+/// The service that a request is for, its headers as far as they matter, and its body. The rest is dropped before the call waits for anything: 16 KiB
+/// of headers are up to 57 KB as the library keeps them.
+fn parts_of(request: http::Request<Incoming>) -> (Option<Service>, HeaderMap, Incoming) {
+    let (head, body) = request.into_parts();
+    (Service::at(head.uri.path()), token_of(&head.headers), body)
+}
+
+/// The headers that say who calls. They are copied, as the library's share the bytes of all others.
+fn token_of(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    if let Some(Ok(token)) = headers.get(AUTHORIZATION).map(|value| HeaderValue::from_bytes(value.as_bytes())) {
+        kept.insert(AUTHORIZATION, token);
+    }
+    kept
 }

@@ -12,7 +12,7 @@ use http::header::AUTHORIZATION;
 use tokio::sync::watch;
 
 use super::grpc::{Broken, Code};
-use super::limits::{Account, Accounts, Limits, Names, Pace, Place, Totals};
+use super::limits::{Account, Accounts, CallPlace, Limits, Names, Pace, Totals};
 use super::places::SourceNetwork;
 use super::refusals::RefusalReason;
 use crate::event::Node;
@@ -313,7 +313,7 @@ impl Gate {
         }
         let account = self.0.accounts.of(&identity.name);
         let place = account.call().await?;
-        Ok(Caller { identity, gate: self.clone(), account, _place: place })
+        Ok(Caller { identity, gate: self.clone(), account, place: Some(place) })
     }
 }
 
@@ -322,7 +322,7 @@ pub(super) struct Caller {
     identity: Identity,
     gate: Gate,
     account: Arc<Account>,
-    _place: Place,
+    place: Option<CallPlace>,
 }
 
 impl Caller {
@@ -330,6 +330,11 @@ impl Caller {
     #[cfg(any(test, fuzzing))]
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Gives the call's place away, which is to be kept for as long as the call lasts.
+    pub(super) fn take_place(&mut self) -> Option<CallPlace> {
+        self.place.take()
     }
 
     /// Until when the call may go on.

@@ -16,11 +16,13 @@ use super::locked;
 use super::patience::{PARTS, Patience};
 use super::refusals::{RefusalCounters, RefusalReason};
 
+mod calls;
 mod config;
 mod naming;
 #[cfg(test)]
 mod tests;
 
+pub(super) use calls::CallPlace;
 pub use config::{Limits, Rate};
 use naming::Naming;
 pub(super) use naming::{NamesTurn, has_to_wait};
@@ -58,6 +60,7 @@ pub(super) struct Accounts {
 /// State that the accounts of all listeners of a server share.
 pub(super) struct Totals {
     refusals: Arc<RefusalCounters>,
+    calls: AtomicUsize,
     names: AtomicUsize,
     name_bytes: AtomicUsize,
     room: SharedRoom,
@@ -66,7 +69,7 @@ pub(super) struct Totals {
 impl Totals {
     pub(super) fn new(limits: &Limits, refusals: Arc<RefusalCounters>) -> Self {
         let (names, name_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { refusals, names, name_bytes, room: SharedRoom::new(limits) }
+        Self { refusals, calls: AtomicUsize::new(0), names, name_bytes, room: SharedRoom::new(limits) }
     }
 }
 
@@ -229,20 +232,6 @@ impl Account {
     /// Returns how long until the work on frames is made good, as far as it has to be; none if it is.
     pub(super) fn owes_frames(&self, now: Instant) -> Option<Duration> {
         locked(&self.frames).owed(FRAMES, now)
-    }
-
-    /// A new call, as soon as it may begin.
-    pub(super) async fn call(self: &Arc<Self>) -> Result<Place, Broken> {
-        let (place, before) = self.take(|account| &account.calls);
-        if before >= self.limits.calls {
-            return Err(self.refuse(RefusalReason::Calls, "more calls than one identity may have"));
-        }
-        let wait = |now| locked(&self.requests).take(self.limits.all, now);
-        while let Err(wait) = wait(Instant::now()) {
-            self.tell(RefusalReason::Rate, "more calls in a second than one identity may make; they are slowed down");
-            sleep(wait).await;
-        }
-        Ok(place)
     }
 
     /// The words of a refusal, which is logged.

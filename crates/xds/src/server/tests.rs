@@ -20,6 +20,7 @@
 //! | each transport, with rotations and a restart | `real_tls` |
 
 mod authority;
+mod backlog;
 mod client;
 mod clients;
 mod costs;

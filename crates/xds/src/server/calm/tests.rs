@@ -109,6 +109,68 @@ impl AsyncRead for Flood {
 
 impl InRecords for Flood {}
 
+impl AsyncWrite for Flood {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+/// The smallest request.
+fn small_request() -> Vec<u8> {
+    [&[0, 0, 1, HEADERS, END_STREAM | END_HEADERS, 0, 0, 0, 1][..], &[0x83]].concat()
+}
+
+#[test]
+fn few_requests_are_read_of_a_client_that_takes_no_answers() {
+    let mut flood = Flood::of(HEADERS);
+    flood.bytes = [HELLO, &small_request().repeat(1_000)].concat();
+    let accounts = Accounts::new(Limits::default());
+    let mut calm = Calm::new(flood, accounts.of(&"a".into()));
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut requests = 0;
+    for _ in 0..1_000 {
+        let mut space = vec![0; 9_000];
+        let mut buf = ReadBuf::new(&mut space);
+        let mut read = Vec::new();
+        while Pin::new(&mut calm).poll_read(&mut cx, &mut buf).is_ready() {
+            read.extend_from_slice(buf.filled());
+            buf.clear();
+        }
+        // each is answered, and nothing is taken
+        let new = read.len() / small_request().len();
+        (0..new).for_each(|_| calm.backlog.end(None));
+        requests += new;
+        assert!(Pin::new(&mut calm).poll_write(&mut cx, b"answer").is_pending());
+        calm.backlog.note_turn();
+    }
+    assert!((10..=160).contains(&requests), "{requests}");
+    assert!(calm.pause.is_none());
+}
+
+#[test]
+fn ends_of_answers_are_found_however_they_are_written() {
+    let mut calm = calm();
+    let frame = |kind: u8, flags: u8| [&[0, 0, 3, kind, flags, 0, 0, 0, 1][..], b"abc"].concat();
+    let bytes = [frame(HEADERS, END_HEADERS), frame(DATA, 0), frame(HEADERS, 5), frame(DATA, END_STREAM)].concat();
+    for size in 1..=bytes.len() {
+        (0..3).for_each(|_| calm.backlog.end(None));
+        for part in bytes.chunks(size) {
+            let (one, other) = part.split_at(part.len() / 2);
+            calm.note_frames(part.len(), [one, other, b"not written"].into_iter());
+        }
+        assert_eq!(calm.backlog.waiting(), 1, "pieces of {size}");
+        calm.backlog.note_turn();
+    }
+}
+
 /// TLS records without end, of one byte of a frame or of nothing.
 struct Trickle {
     brings: bool,

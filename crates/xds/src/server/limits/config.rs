@@ -37,6 +37,9 @@ const FEWEST_NAMES: usize = 64 << 10;
 /// See [`Limits::places`].
 const PLACES: usize = 16_384;
 
+/// See [`Limits::streams`].
+const MORE_STREAMS: usize = 128;
+
 /// See [`Limits::names`].
 const NAMES: usize = 16 << 20;
 
@@ -56,11 +59,16 @@ pub struct Limits {
     /// Connections. The default is 12,000 and some, three quarters of [`Self::places`]: 10,000 proxies of one Gateway and a fifth of them
     /// reconnecting.
     pub connections: usize,
-    /// Calls under way. The default is four for each connection: a discovery stream, a stream of load reports, and two for people.
+    /// Calls under way, until their answers are on their way. The default is four for each connection: a discovery stream, a stream of load reports,
+    /// and two for people.
     pub calls: usize,
+    /// The same of all identities and listeners. Of the last quarter none goes to an identity that has more than an eighth of all, but for the first
+    /// four of each. The default is a third more than [`Self::calls`].
+    pub all_calls: usize,
     /// Streams of one connection at a time. The default is 16,384: a client that asks for each kind apart opens one for each endpoint set
-    /// and route configuration, and for a moment two while a cluster changes. What they cost together is bounded by [`Self::calls`],
-    /// [`Self::names`] and [`Self::bytes`]; what is not read of them by 96 KiB for each connection.
+    /// and route configuration, and for a moment two while a cluster changes. Where memory is short they are 128 more than [`Self::calls`], so that
+    /// who has too many learns why. What they cost together is bounded by [`Self::calls`], [`Self::names`] and [`Self::bytes`]; what is not read of
+    /// them by 96 KiB and 32 answers for each connection.
     pub streams: u32,
     /// Requests of one stream; one of more than 16 KiB counts as several. The default is 1,000 in a second: Envoy acknowledges one response
     /// in 1 ms; and 4,000 at once: a first start that asks for 1,000 clusters one by one, four kinds of resources.
@@ -141,7 +149,10 @@ impl Limits {
         let buffer = (memory / places as u64).saturating_sub(CONNECTION_COSTS) / 3 * 2;
         let buffer = buffer.clamp(LEAST_BUFFER, MOST_BUFFER);
         let buffer = u32::try_from(buffer).unwrap_or(u32::MAX);
-        Self { places, buffer, share: places / 8, connections: places / 4 * 3, calls: places * 3, ..self }
+        let calls = places * 3;
+        let streams = u32::try_from(calls + MORE_STREAMS).unwrap_or(u32::MAX).min(self.streams);
+        let (share, connections, all_calls) = (places / 8, places / 4 * 3, places * 4);
+        Self { places, buffer, share, connections, calls, all_calls, streams, ..self }
     }
 }
 
@@ -153,6 +164,7 @@ impl Default for Limits {
             share: PLACES / 8,
             connections: PLACES / 4 * 3,
             calls: PLACES * 3,
+            all_calls: PLACES * 4,
             streams: 16_384,
             stream: Rate { per_second: 1_000, burst: 4_000 },
             all: Rate { per_second: 20_000, burst: 200_000 },

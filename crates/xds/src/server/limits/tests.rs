@@ -172,3 +172,23 @@ fn names_of_several_identities_leave_the_last_quarter_to_others() {
     drop(one);
     assert!(!two.set((60, 1)));
 }
+
+#[tokio::test]
+async fn calls_of_several_identities_leave_the_last_quarter_to_others() {
+    let accounts = Accounts::new(Limits { calls: 60, all_calls: 80, ..Limits::default() });
+    let mut held = Vec::new();
+    for identity in ["a", "b", "c"] {
+        while let Ok(place) = accounts.of(&identity.into()).call().await {
+            held.push(place);
+        }
+    }
+    let [a, b, c] = ["a", "b", "c"].map(|identity| accounts.of(&identity.into()).under_way());
+    assert_eq!([a, b, c], [60, 10, 10]);
+    for _ in 0..4 {
+        held.push(accounts.of(&"d".into()).call().await.ok().expect("each identity may have a few calls"));
+    }
+    assert!(accounts.of(&"d".into()).call().await.is_err());
+    held.clear();
+    assert_eq!(accounts.of(&"d".into()).under_way(), 0);
+    assert!(accounts.of(&"d".into()).call().await.is_ok());
+}
