@@ -86,19 +86,46 @@ fn pem_that_cannot_be_used_is_told_apart_and_leaves_what_was_there() {
 #[test]
 fn long_chains_of_clients_are_refused_unread() {
     use rustls::server::danger::ClientCertVerifier as _;
-    let (root, ..) = made(vec![dns("authority")]);
     let mut roots = RootCertStore::empty();
-    roots.add(root.into()).unwrap();
+    roots.add(authority_named("authority")).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let verifier = chain::ShortChains(verifier);
     // All of one name: each may have signed each.
-    let between: Vec<CertificateDer<'_>> = (0..40).map(|_| made(vec![]).0.into()).collect();
+    let between: Vec<CertificateDer<'_>> = (0..40).map(|_| authority_named("one")).collect();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000));
-    let refused =
-        |count: usize| verifier.verify_client_cert(&made(vec![]).0.into(), &between[..count], now).unwrap_err();
+    let refused = |count: usize| verifier.verify_client_cert(&client_named("one"), &between[..count], now).unwrap_err();
     let unread = rustls::Error::from(rustls::CertificateError::UnknownIssuer);
     assert_eq!(refused(40), unread);
     assert_eq!(refused(chain::MOST_BETWEEN + 1), unread);
-    drop(refused(chain::MOST_BETWEEN));
+    // The search has other words for orders that are too many or too long.
+    let searched = refused(chain::MOST_BETWEEN).to_string();
+    assert!(!searched.contains("Maximum"), "{searched}");
+    let eight = refused_by(&verifier.0, &between[..8], now);
+    assert!(eight.contains("Maximum"), "{eight}");
+}
+
+fn refused_by(
+    verifier: &Arc<dyn rustls::server::danger::ClientCertVerifier>,
+    between: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> String {
+    verifier.verify_client_cert(&client_named("one"), between, now).unwrap_err().to_string()
+}
+
+/// A certificate that has signed itself.
+fn named(name: &str, is_ca: rcgen::IsCa) -> CertificateDer<'static> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params.is_ca = is_ca;
+    params.not_after = rcgen::date_time_ymd(2040, 1, 1);
+    params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec().into()
+}
+
+fn authority_named(name: &str) -> CertificateDer<'static> {
+    named(name, rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained))
+}
+
+fn client_named(name: &str) -> CertificateDer<'static> {
+    named(name, rcgen::IsCa::NoCa)
 }
