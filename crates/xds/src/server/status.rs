@@ -179,10 +179,15 @@ fn clients(shared: &Shared, caller: &Caller, fleet: &str, request: &Request) -> 
             continue;
         }
         // one client at a time: others of the fleet are served in between
-        let Some(holdings) = client.look(|session| session.holdings(&locked(&cell.fleet))) else { continue };
-        let config = config(&client.node, holdings);
-        caller.account().charge_answer(config.resources.len().div_ceil(NAMES_PER_REQUEST));
+        let mut config = ClientConfig { node: Some(node(&client.node)), resources: Vec::new() };
         size += config.encoded_len();
+        let shown = client.look(|session| {
+            session.visit_holdings(&locked(&cell.fleet), |holding| add(&mut config, holding, &mut size));
+        });
+        if shown.is_none() {
+            continue;
+        }
+        caller.account().charge_answer(config.resources.len().div_ceil(NAMES_PER_REQUEST));
         if size > LARGEST {
             return Err(Broken(Code::ResourceExhausted, "more than 4 MiB: ask for fewer clients with node_matchers"));
         }
@@ -191,23 +196,57 @@ fn clients(shared: &Shared, caller: &Caller, fleet: &str, request: &Request) -> 
     Ok(all)
 }
 
-fn config(node: &Node, holdings: Vec<Holding>) -> ClientConfig {
-    let text = |text: &Arc<str>| text.as_ref().to_owned();
-    let resources = holdings.into_iter().map(|holding| {
-        let (status, failure) = match holding.standing {
-            Standing::Synced => (1, None),
-            Standing::NotSent => (2, None),
-            Standing::Stale => (3, None),
-            Standing::Refused(words) => (4, Some(Failure { details: text(&words) })),
-        };
-        let version = holding.version.map(|version| version.to_string()).unwrap_or_default();
-        Resource { type_url: holding.type_url.as_str().to_owned(), name: text(&holding.name), version, status, failure }
-    });
-    let node = message::Node {
+/// Adds a resource to a client and its bytes to the size of the answer; false if that is too large.
+fn add(client: &mut ClientConfig, holding: Holding, size: &mut usize) -> bool {
+    let resource = resource(holding);
+    let length = resource.encoded_len();
+    *size += 1 + prost::length_delimiter_len(length) + length;
+    client.resources.push(resource);
+    *size <= LARGEST
+}
+
+fn text(text: &Arc<str>) -> String {
+    text.as_ref().to_owned()
+}
+
+fn resource(holding: Holding) -> Resource {
+    let (status, failure) = match holding.standing {
+        Standing::Synced => (1, None),
+        Standing::NotSent => (2, None),
+        Standing::Stale => (3, None),
+        Standing::Refused(words) => (4, Some(Failure { details: text(&words) })),
+    };
+    let version = holding.version.map(|version| version.to_string()).unwrap_or_default();
+    Resource { type_url: holding.type_url.as_str().to_owned(), name: text(&holding.name), version, status, failure }
+}
+
+fn node(node: &Node) -> message::Node {
+    message::Node {
         id: text(&node.id),
         cluster: text(&node.cluster),
         user_agent: text(&node.user_agent),
         ..message::Node::default()
-    };
-    ClientConfig { node: Some(node), resources: resources.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::TypeUrl;
+
+    #[test]
+    fn an_answer_is_measured_while_it_grows() {
+        let name: Arc<str> = "n".repeat(4_000).into();
+        let holding = || Holding {
+            type_url: TypeUrl::Cluster,
+            name: Arc::clone(&name),
+            version: None,
+            standing: Standing::NotSent,
+        };
+        let (mut client, mut size) = (ClientConfig { node: None, resources: Vec::new() }, 0);
+        let added = (0..10_000).take_while(|_| add(&mut client, holding(), &mut size)).count();
+        assert!((900..1_100).contains(&added), "{added}");
+        assert_eq!(client.resources.len(), added + 1);
+        assert_eq!(client.encoded_len(), size);
+    }
 }

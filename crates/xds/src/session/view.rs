@@ -78,15 +78,25 @@ impl Session {
     /// Everything that the client knows or asks for, sorted by kind and name.
     pub(crate) fn holdings(&self, fleet: &Fleet) -> Vec<Holding> {
         let mut all = Vec::new();
+        self.visit_holdings(fleet, |holding| {
+            all.push(holding);
+            true
+        });
+        all
+    }
+
+    /// Shows the same one by one, for as long as `visit` returns true.
+    pub(crate) fn visit_holdings(&self, fleet: &Fleet, mut visit: impl FnMut(Holding) -> bool) {
         for (type_url, channel) in &self.channels {
             let mut names: BTreeSet<&Arc<str>> = channel.known.keys().chain(&channel.names).collect();
             if channel.wildcard {
                 names.extend(fleet.snapshot().targets(type_url).map(|item| item.name()));
             }
             names.remove(&Arc::from(EVERYTHING));
-            all.extend(names.into_iter().map(|name| self.holding(fleet, type_url, channel, name)));
+            if !names.into_iter().all(|name| visit(self.holding(fleet, type_url, channel, name))) {
+                return;
+            }
         }
-        all
     }
 
     fn holding(&self, fleet: &Fleet, type_url: &TypeUrl, channel: &Channel, name: &Arc<str>) -> Holding {
