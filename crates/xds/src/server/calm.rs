@@ -81,9 +81,6 @@ const AT_ONCE: usize = 16 << 10;
 /// has 22 and takes a quarter of a microsecond.
 const FRAME: usize = 64;
 
-/// The same of a header block in addition: 32 requests, and their answers have their turn.
-const BLOCK: usize = 448;
-
 /// Bytes that are read at once beyond the frame that has begun: in them 100 requests at most begin, of 10 bytes or more. While the socket takes nothing
 /// of the answers it is less.
 const BEYOND: usize = 1 << 10;
@@ -252,12 +249,7 @@ impl<T> Calm<T> {
     }
 
     /// The frames of a connection of this account, or of that which `proven` is going to have.
-    pub(super) fn of(
-        io: T,
-        account: Arc<Account>,
-        proven: Option<FirstCaller>,
-        backlog: Arc<Backlog>,
-    ) -> Self {
+    pub(super) fn of(io: T, account: Arc<Account>, proven: Option<FirstCaller>, backlog: Arc<Backlog>) -> Self {
         let full = Bucket::full(Instant::now());
         Self {
             io,
@@ -347,7 +339,8 @@ impl<T> Calm<T> {
         match self.backlog.holds() {
             None => return Poll::Ready(()),
             Some(Held::Untaken) => {
-                let words = "it takes no answers, of which many wait; nothing more is read from the connection until it does";
+                let words =
+                    "it takes no answers, of which many wait; nothing more is read from the connection until it does";
                 self.account.tell(RefusalReason::Buffer, words);
             }
             Some(Held::Asking) => {}
@@ -433,8 +426,9 @@ impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
         result?;
         let mut seen = self.frames.see(new);
         seen.work += for_records;
+        self.backlog.note_blocks(seen.blocks);
         self.backlog.note_resets(seen.resets);
-        let weight = (seen.frames + records.all) * FRAME + records.updates * KEY_UPDATE * FRAME + seen.blocks * BLOCK;
+        let weight = (seen.frames + records.all) * FRAME + records.updates * KEY_UPDATE * FRAME;
         self.read += new.len() + weight + seen.headers * HEADER_BYTE;
         self.count(seen);
         if self.end != End::Not {

@@ -118,14 +118,7 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
         stop: ending.subscribe(),
     });
     let origins = Arc::clone(&origin);
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        let (origin, asking) = (Arc::clone(&origins), origins.backlog.ask());
-        async move {
-            let answer = origin.answer(request).await;
-            drop(asking);
-            Ok::<_, Infallible>(answer)
-        }
-    });
+    let service = service_fn(move |request| origins.begin(request));
     let io = TokioIo::new(Calm::of(io, Arc::clone(&account), proven, Arc::clone(&backlog)));
     let mut connection = pin!(builder(&streams, &limits).serve_connection(io, service));
     let mut running = Running {
@@ -224,6 +217,7 @@ where
                 if watch.is_due() {
                     parts.touch(WATCH);
                 }
+                backlog.note_streams();
                 if backlog.wants_turn() {
                     parts.touch(CONNECTION);
                 }
@@ -242,7 +236,7 @@ where
                 }
                 backlog.note_turn();
                 let tasks = new.take();
-                if !tasks.is_empty() {
+                if !tasks.is_empty() || backlog.wants_streams() {
                     streams.extend(tasks);
                     parts.touch(STREAMS);
                 }
@@ -289,6 +283,19 @@ struct Origin {
 }
 
 impl Origin {
+    /// The answer to one request, which counts as one that waits from now on until there is an answer.
+    fn begin(
+        self: &Arc<Self>,
+        request: http::Request<Incoming>,
+    ) -> impl Future<Output = Result<http::Response<Guarded>, Infallible>> + Send + use<> {
+        let (origin, asking) = (Arc::clone(self), self.backlog.ask());
+        async move {
+            let answer = origin.answer(request).await;
+            drop(asking);
+            Ok(answer)
+        }
+    }
+
     /// The answer to one request.
     async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Guarded> {
         let is_grpc =
@@ -392,4 +399,25 @@ fn token_of(headers: &HeaderMap) -> HeaderMap {
         kept.insert(AUTHORIZATION, token);
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_waits_keeps_nothing_but_its_token() {
+        let all = bytes::Bytes::from(vec![b'a'; 16 << 10]);
+        let mut headers = HeaderMap::new();
+        for n in 0..400 {
+            let name = http::HeaderName::try_from(format!("x-{n}")).unwrap();
+            headers.insert(name, HeaderValue::from_maybe_shared(all.slice(..30)).unwrap());
+        }
+        headers.insert(AUTHORIZATION, HeaderValue::from_maybe_shared(all.slice(..100)).unwrap());
+        let kept = token_of(&headers);
+        assert_eq!(kept.len(), 1);
+        let token = kept.get(AUTHORIZATION).unwrap();
+        assert_eq!(token, headers.get(AUTHORIZATION).unwrap());
+        assert!(!all.as_ptr_range().contains(&token.as_bytes().as_ptr()), "it keeps the bytes of all others");
+    }
 }

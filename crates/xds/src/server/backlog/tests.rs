@@ -28,6 +28,18 @@ fn reading_stops_while_many_answers_wait_for_a_stuck_socket() {
 }
 
 #[test]
+fn reading_stops_until_the_streams_had_their_turn() {
+    let backlog = backlog();
+    backlog.note_blocks(MOST_FRESH - 1);
+    assert_eq!((backlog.holds(), backlog.wants_streams()), (None, false));
+    backlog.note_blocks(1);
+    assert_eq!((backlog.holds(), backlog.wants_streams()), (Some(Held::Asking), true));
+    backlog.note_streams();
+    assert!(backlog.wants_turn() && !backlog.wants_streams());
+    assert_eq!(backlog.holds(), None);
+}
+
+#[test]
 fn reading_stops_while_many_requests_wait_to_be_let_in() {
     let backlog = backlog();
     let mut asking: Vec<Asking> = (0..MOST_ASKING).map(|_| backlog.ask()).collect();

@@ -37,9 +37,6 @@ const FEWEST_NAMES: usize = 64 << 10;
 /// See [`Limits::places`].
 const PLACES: usize = 16_384;
 
-/// See [`Limits::streams`].
-const MORE_STREAMS: usize = 128;
-
 /// See [`Limits::names`].
 const NAMES: usize = 16 << 20;
 
@@ -66,9 +63,8 @@ pub struct Limits {
     /// four of each. The default is a third more than [`Self::calls`].
     pub all_calls: usize,
     /// Streams of one connection at a time. The default is 16,384: a client that asks for each kind apart opens one for each endpoint set
-    /// and route configuration, and for a moment two while a cluster changes. Where memory is short they are 128 more than [`Self::calls`], so that
-    /// who has too many learns why. What they cost together is bounded by [`Self::calls`], [`Self::names`] and [`Self::bytes`]; what is not read of
-    /// them by 96 KiB and 32 answers for each connection.
+    /// and route configuration, and for a moment two while a cluster changes. What they cost together
+    /// is bounded by [`Self::calls`], [`Self::names`] and [`Self::bytes`]; what is not read of them by 96 KiB and some 160 answers for each connection.
     pub streams: u32,
     /// Requests of one stream; one of more than 16 KiB counts as several. The default is 1,000 in a second: Envoy acknowledges one response
     /// in 1 ms; and 4,000 at once: a first start that asks for 1,000 clusters one by one, four kinds of resources.
@@ -150,9 +146,8 @@ impl Limits {
         let buffer = buffer.clamp(LEAST_BUFFER, MOST_BUFFER);
         let buffer = u32::try_from(buffer).unwrap_or(u32::MAX);
         let calls = places * 3;
-        let streams = u32::try_from(calls + MORE_STREAMS).unwrap_or(u32::MAX).min(self.streams);
         let (share, connections, all_calls) = (places / 8, places / 4 * 3, places * 4);
-        Self { places, buffer, share, connections, calls, all_calls, streams, ..self }
+        Self { places, buffer, share, connections, calls, all_calls, ..self }
     }
 }
 
