@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -24,6 +24,9 @@ use tests::{client, wait};
 /// Duration of a flood, and the clients that take part.
 const FLOOD: Duration = Duration::from_secs(5);
 const FLOODERS: usize = 4;
+
+/// Connections on which nothing is read: without a bound the answers of each took 11 to 18 MB.
+const UNREAD: usize = 16;
 
 /// Memory that may be in use after an attack beyond what was before it, in bytes.
 const MOST_KEPT: u64 = 48 << 20;
@@ -107,7 +110,11 @@ impl Stage {
 
     /// A connection over TLS, from an address of this machine.
     fn connect(&self, config: &Arc<ClientConfig>, from: u8) -> std::io::Result<Tls> {
-        let tcp = self.tcp(from)?;
+        Self::begin(config, self.tcp(from)?)
+    }
+
+    /// TLS on a connection.
+    fn begin(config: &Arc<ClientConfig>, tcp: TcpStream) -> std::io::Result<Tls> {
         tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
         tcp.set_write_timeout(Some(Duration::from_secs(30)))?;
         let name = ServerName::try_from("chancery.example").unwrap();
@@ -116,7 +123,15 @@ impl Stage {
     }
 
     fn tcp(&self, from: u8) -> std::io::Result<TcpStream> {
+        self.tcp_with_room(from, None)
+    }
+
+    /// A connection of a client that keeps so many bytes before it reads them.
+    fn tcp_with_room(&self, from: u8, room: Option<usize>) -> std::io::Result<TcpStream> {
         let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+        if let Some(room) = room {
+            setsockopt(&socket, sockopt::RcvBuf, &room)?;
+        }
         bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &SockaddrIn::new(127, 0, 0, from, 0))?;
         connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &SockaddrIn::new(127, 0, 0, 1, self.xds))?;
         Ok(TcpStream::from(socket))
@@ -289,6 +304,43 @@ fn floods_of_frames_and_headers_slow_no_other_client_to_a_halt() {
         });
     }
     assert!(stage.refused("frames") > 0);
+    stage.until_given_back(before);
+}
+
+/// A request for a method that is not there, in 14 bytes: a field of the table of fields, and what the first has left there.
+fn small_request(stream: u32) -> Vec<u8> {
+    if stream > 1 {
+        return frame(1, 5, stream, &[0x83, 0x86, 0xbf, 0xbe]);
+    }
+    let path = [0x44, 2, b'/', b'x'];
+    let kind = [&[0x40 | 31, 16], &b"application/grpc"[..]].concat();
+    frame(1, 5, stream, &[&[0x83, 0x86], &path[..], &kind].concat())
+}
+
+#[test]
+fn answers_that_are_never_read_take_no_memory_without_bound() {
+    let stage = Stage::start(&[]);
+    let config = stage.config("edge.default");
+    let greedy = stage.config("other.default");
+    wait::until("a proxy to be served", || stage.is_served(&config).then_some(())).unwrap();
+    let requests: Vec<u8> = (1..).step_by(2).take(16_000).flat_map(small_request).collect();
+    // no window for data, so that a client needs not read
+    let begin = [PREFACE, &frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
+    let before = stage.running.memory("VmHWM").unwrap();
+    let mut held = Vec::new();
+    for _ in 0..UNREAD {
+        let tcp = stage.tcp_with_room(2, Some(2_048)).unwrap();
+        let mut tls = Stage::begin(&greedy, tcp).unwrap();
+        tls.write_all(&begin).unwrap();
+        tls.sock.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+        let _not_all_are_read = tls.write_all(&requests);
+        held.push(tls);
+    }
+    wait::until("a proxy to be served meanwhile", || stage.is_served(&config).then_some(())).unwrap();
+    stage.edit("meanwhile");
+    let most = stage.running.memory("VmHWM").unwrap();
+    assert!(most <= before + MOST_KEPT, "{before} bytes before the attack, {most} bytes meanwhile");
+    drop(held);
     stage.until_given_back(before);
 }
 
