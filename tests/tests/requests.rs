@@ -1,7 +1,5 @@
 //! What a real Envoy does with requests for which a rule asks something special: bodies that are sent again, and preflights.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
