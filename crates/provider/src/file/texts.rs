@@ -7,12 +7,13 @@
 //! What is new is written before the change is published, so that a killed process leaves no older version of what is served. Where that fails the record
 //! is removed: without one nothing is known of what files gave, and the next start waits for each that is broken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use api::{Kind, Object, ObjectKey};
+use hashbrown::HashMap;
 use journal::{FileRow, StoredTexts};
 use memchr::memmem;
 use store::{Change, identity};
@@ -267,7 +268,7 @@ impl LastTexts {
     /// Writes what was noted. Once all that there was at the start has been `read`, the record is whole, and files that were not found are forgotten.
     pub(crate) fn save(&mut self, read: bool) -> Option<Change> {
         if self.file.is_some() {
-            let is_first = read && self.is_known || read && !self.is_named;
+            let is_first = read && (self.is_known || !self.is_named);
             let saved = self.write(read, is_first);
             if let Err(error) = saved {
                 self.fail(&error);
