@@ -15,6 +15,7 @@ use kube::core::Request;
 use kube::{Client, Resource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -30,6 +31,9 @@ const SILENCE: Duration = Duration::from_secs(160);
 /// Objects in a page of a list, where a server does not send lists as watches. One has up to some 3 MB of JSON (1.5 MB, and the names of its fields once more in
 /// `managedFields`), so a page of one kind has 30 MB at most, and those of the 7 kinds 210 MB.
 const PAGE: u32 = 10;
+
+/// Time between warnings of a watch about objects that cannot be read: authors can write one as often as they like.
+const WARNINGS: Duration = Duration::from_secs(60);
 
 /// The annotation of the bookmark that ends a list.
 const LIST_END: &str = "k8s.io/initial-events-end";
@@ -98,11 +102,23 @@ async fn forward<K, I, V, R>(
     R: Fn(&K) -> Option<(I, Option<V>)>,
     I: PartialEq,
 {
+    let mut trouble = None;
     loop {
         let event = match watch.next().await {
-            Ok(told) => event(told),
+            Ok(told) => {
+                trouble = None;
+                event(told)
+            }
             Err(error) => {
-                tracing::debug!(?target, error = causes(&error), "cannot watch");
+                let words = causes(&error);
+                if trouble.as_ref() != Some(&words) {
+                    tracing::warn!(
+                        ?target,
+                        error = words,
+                        "objects cannot be watched: statuses and changes that depend on them wait; it is tried again"
+                    );
+                }
+                trouble = Some(words);
                 let Some(words) = forbidden(&error) else { continue };
                 Event::Forbidden(words)
             }
@@ -139,6 +155,10 @@ impl Source {
         Self { client, request: Request::new(path), labels: None, fields: None, metadata_only: false }
     }
 
+    fn path(&self) -> &str {
+        &self.request.url_path
+    }
+
     /// Those with these labels.
     pub(super) fn labels(self, selector: String) -> Self {
         Self { labels: Some(selector), ..self }
@@ -167,7 +187,7 @@ impl Source {
         Ok(self.client.request_events::<K>(request).await?.boxed())
     }
 
-    async fn page<K: DeserializeOwned>(&self, next: Option<String>) -> kube::Result<Page<K>> {
+    async fn page(&self, next: Option<String>) -> kube::Result<Page> {
         let how = ListParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
@@ -180,12 +200,13 @@ impl Source {
     }
 }
 
+/// A page of a list. Each object is read alone, so that one that cannot be read costs no other.
 #[derive(Deserialize)]
-struct Page<K> {
+struct Page {
     #[serde(default)]
     metadata: ListMeta,
-    #[serde(default = "Vec::new")]
-    items: Vec<K>,
+    #[serde(default)]
+    items: Vec<Box<RawValue>>,
 }
 
 /// Lists and watches objects of a kind, within bounds of time, and waits after a failure. `R` reads the identity of an object, and what is kept of it if anything is.
@@ -203,6 +224,8 @@ pub(super) struct Watch<K, I, V, R> {
     listed: Vec<(I, V)>,
     /// The last attempt was a failure.
     has_failed: bool,
+    /// The last warning about an object that cannot be read.
+    warned: Option<Instant>,
 }
 
 impl<K, I, V, R> Watch<K, I, V, R>
@@ -213,8 +236,8 @@ where
 {
     pub(super) fn new(source: Source, pace: Pace, read: R) -> Self {
         let backoff = Backoff::new(pace.away);
-        let (position, events, listed) = (None, None, Vec::new());
-        Self { source, read, pace, backoff, streams: true, position, events, listed, has_failed: false }
+        let (position, events, listed, warned) = (None, None, Vec::new(), None);
+        Self { source, read, pace, backoff, streams: true, position, events, listed, has_failed: false, warned }
     }
 
     /// Waits for the next event.
@@ -249,8 +272,8 @@ where
         let Some((began, events)) = &mut self.events else { return self.begin().await };
         let silence = if self.position.is_some() { SILENCE } else { self.pace.answer };
         match timeout(silence, events.next()).await {
-            Ok(Some(Err(kube::Error::SerdeError(error)))) => {
-                tracing::warn!(%error, "an object of the API server cannot be read; it is ignored");
+            Ok(Some(Err(error))) if is_unreadable(&error) => {
+                self.warn(&error);
                 Ok(None)
             }
             Ok(Some(event)) => self.take(event?),
@@ -289,19 +312,35 @@ where
     async fn pages(&mut self) -> kube::Result<Option<Told<I, V>>> {
         let mut next = None;
         loop {
-            let Ok(page) = timeout(self.pace.answer, self.source.page::<K>(next.take())).await else {
+            let Ok(page) = timeout(self.pace.answer, self.source.page(next.take())).await else {
                 self.has_failed = true;
                 return Ok(None);
             };
             let Page { metadata, items } = page?;
-            let kept: Vec<_> = items.iter().filter_map(|object| self.kept(object)).collect();
-            self.listed.extend(kept);
+            for item in items {
+                match serde_json::from_str(item.get()) {
+                    Ok(object) => self.listed.extend(self.kept(&object)),
+                    Err(error) => self.warn(&error),
+                }
+            }
             next = metadata.continue_.filter(|token| !token.is_empty());
             if next.is_none() {
                 self.position = metadata.resource_version.filter(|version| !version.is_empty());
                 self.has_failed = self.position.is_none();
                 return Ok(self.position.is_some().then(|| Told::Listed(std::mem::take(&mut self.listed))));
             }
+        }
+    }
+
+    /// Warns of an object that cannot be read.
+    fn warn(&mut self, error: &(dyn std::error::Error + Send + Sync + 'static)) {
+        if self.warned.is_none_or(|at| at.elapsed() >= WARNINGS) {
+            self.warned = Some(Instant::now());
+            tracing::warn!(
+                path = self.source.path(),
+                %error,
+                "an object of the API server cannot be read: it is ignored, and others like it for a minute without a further line"
+            );
         }
     }
 
@@ -342,6 +381,15 @@ where
             Some(kept) => Told::Changed(id, Box::new(kept)),
             None => Told::Gone(id),
         }))
+    }
+}
+
+/// Returns true for the error of one event that cannot be read. The client takes its line for a status of which nothing is set, unless it is no object at all.
+fn is_unreadable(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::SerdeError(_) => true,
+        kube::Error::Api(status) => status.code == 0 && status.status.is_none() && status.message.is_empty(),
+        _ => false,
     }
 }
 
