@@ -14,7 +14,8 @@ use kube::core::Request;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
 
 use super::PodFacts;
 use crate::kubernetes::call::{Caller, Failure, Status};
@@ -31,6 +32,9 @@ const SILENCE: Duration = Duration::from_secs(270);
 
 /// Longest silence within a list that comes as a watch.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
+
+/// Time between warnings of a watch about Pods that cannot be read: authors can write one as often as they like.
+const WARNINGS: Duration = Duration::from_secs(60);
 
 /// Longest kind and longest name of a controller that are kept: an API server bounds names of objects by this, but not those in references.
 const LONGEST: usize = 253;
@@ -66,13 +70,15 @@ pub(super) struct PodWatch {
     position: Option<Version>,
     /// The server sends lists as watches, as far as is known.
     streams: bool,
+    /// The last warning about a Pod that cannot be read.
+    warned: Option<Instant>,
 }
 
 impl PodWatch {
     /// Prepares a watch of a namespace; an empty name is all.
     pub(super) fn new(caller: Caller, namespace: &str, kept: &'static [&'static str]) -> Self {
         let path = Pod::url_path(&(), Some(namespace).filter(|name| !name.is_empty()));
-        Self { caller, path, kept, position: None, streams: true }
+        Self { caller, path, kept, position: None, streams: true, warned: None }
     }
 
     /// Returns the Pods of a name, of which there is one at most, without a watch.
@@ -81,7 +87,14 @@ impl PodWatch {
         let this = ListParams::default().fields(&format!("metadata.name={name}"));
         let request = Request::new(&self.path).list_metadata(&this).map_err(unusable)?;
         let text = self.caller.whole(request).await?;
-        Ok(page(&text, self.kept)?.0)
+        let Page { items, .. } = serde_json::from_slice(&text).map_err(garbled)?;
+        // One that cannot be read may be there.
+        let pods = items
+            .unwrap_or_default()
+            .into_iter()
+            .map(|item| read(item.get(), self.kept))
+            .collect::<Result<Vec<_>, _>>();
+        Ok(pods.map_err(garbled)?.into_iter().flatten().collect())
     }
 
     /// Lists if need be, and watches from there to the watch's end. After a failure the next one begins with a list.
@@ -114,8 +127,12 @@ impl PodWatch {
             let how = ListParams { limit: Some(PAGE), continue_token: next.take(), ..ListParams::default() };
             let request = Request::new(&self.path).list_metadata(&how).map_err(unusable)?;
             let text = self.caller.whole(request).await?;
-            let (pods, metadata) = page(&text, self.kept)?;
-            pods.into_iter().for_each(|pod| emit(PodEvent::Shown(pod)));
+            let Page { metadata, items } = serde_json::from_slice(&text).map_err(garbled)?;
+            for item in items.unwrap_or_default() {
+                if let Some(pod) = self.readable(item.get()) {
+                    emit(PodEvent::Shown(pod));
+                }
+            }
             next = metadata.next.filter(|token| !token.is_empty());
             if next.is_none() {
                 let version = metadata.resource_version.filter(|version| !version.is_empty());
@@ -170,12 +187,29 @@ impl PodWatch {
             "ERROR" => return Err(serde_json::from_str::<Status>(object).unwrap_or_default().failure()),
             _ => return Ok(()),
         };
-        let Some(pod) = read(object, self.kept).map_err(garbled)? else { return Ok(()) };
+        let Some(pod) = self.readable(object) else { return Ok(()) };
         if let Some(position) = self.position.as_mut().filter(|_| !pod.version.is_empty()) {
             position.clone_from(&pod.version);
         }
         emit(event(pod));
         Ok(())
+    }
+
+    /// Reads a Pod, and warns of one that cannot be read: it is left out, and costs no other.
+    fn readable(&mut self, text: &str) -> Option<PodMetadata> {
+        let error = match read(text, self.kept) {
+            Ok(pod) => return pod,
+            Err(error) => error,
+        };
+        if self.warned.is_none_or(|at| at.elapsed() >= WARNINGS) {
+            self.warned = Some(Instant::now());
+            warn!(
+                path = self.path,
+                %error,
+                "a Pod of the API server cannot be read: it is ignored, and others like it for a minute without a further line"
+            );
+        }
+        None
     }
 
     /// Notes the progress of a watch; a bookmark with [`seen::LIST_END`] ends a list.
@@ -194,13 +228,6 @@ impl PodWatch {
     }
 }
 
-/// Reads the Pods of a page, one after the other.
-fn page(text: &Bytes, kept: &[&str]) -> Result<(Vec<PodMetadata>, seen::PageMetadata), Failure> {
-    let Page { metadata, items } = serde_json::from_slice(text).map_err(garbled)?;
-    let pods = items.unwrap_or_default().into_iter().filter_map(|item| read(item.get(), kept).transpose());
-    Ok((pods.collect::<Result<_, _>>().map_err(garbled)?, metadata))
-}
-
 fn garbled(error: impl fmt::Display) -> Failure {
     Failure::Away(format!("the answer about Pods is no JSON: {error}"))
 }
@@ -210,7 +237,7 @@ fn unusable(error: kube::core::request::Error) -> Failure {
     Failure::Away(error.to_string())
 }
 
-/// Reads what is kept of a Pod; none of one without a uid.
+/// Reads what is kept of a Pod; none of one without a uid. One of which the labels or the owners cannot be read has none, so it is no proxy.
 fn read(text: &str, kept: &[&str]) -> serde_json::Result<Option<PodMetadata>> {
     #[derive(Deserialize)]
     struct Outer<'a> {
@@ -232,8 +259,8 @@ fn read(text: &str, kept: &[&str]) -> serde_json::Result<Option<PodMetadata>> {
         metadata.labels.map(|labels| Labels(kept).deserialize(&mut serde_json::Deserializer::from_str(labels.get())));
     let controller = metadata.owner_references.map(|owners| serde_json::from_str::<Controller>(owners.get()));
     let facts = PodFacts {
-        labels: labels.transpose()?.unwrap_or_default(),
-        controller: controller.transpose()?.and_then(|Controller(controller)| controller),
+        labels: labels.and_then(Result::ok).unwrap_or_default(),
+        controller: controller.and_then(Result::ok).and_then(|Controller(controller)| controller),
     };
     let version = Version::new(metadata.resource_version.unwrap_or_default());
     Ok(metadata.uid.map(|uid| PodMetadata { uid, version, facts }))

@@ -47,7 +47,21 @@ enum Forbids {
     All,
 }
 
+/// The uid of a Pod that cannot be read; and of one of which only the uid can, with a time that no type for times reads.
+const UNREADABLE: &str = "unreadable";
+const LABELS: &str = "odd labels";
+
 fn pod(name: &str, uid: &str) -> Value {
+    let time = "10000-01-01T22:59:59Z";
+    match uid {
+        UNREADABLE => return json!({ "kind": "PartialObjectMetadata", "metadata": { "name": name, "uid": 7 } }),
+        LABELS => {
+            let managers = json!([{ "manager": "x", "time": time }]);
+            let metadata = json!({ "name": name, "uid": uid, "labels": 7, "ownerReferences": [{}], "managedFields": managers, "deletionTimestamp": time });
+            return json!({ "kind": "PartialObjectMetadata", "metadata": metadata });
+        }
+        _ => {}
+    }
     let owner =
         json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "9", "controller": true });
     let metadata = json!({
@@ -197,6 +211,26 @@ async fn pods_come_in_small_pages_where_lists_do_not_stream() {
 }
 
 #[tokio::test]
+async fn unreadable_pod_costs_no_other() {
+    for streams in [true, false] {
+        let (server, client) = Server::start_with(Forbids::Nothing, streams).await;
+        server.put("0-bad", UNREADABLE);
+        server.put("1-odd", LABELS);
+        server.put("a", "1");
+        let following = Following::start(client, WATCHES);
+        let (a, b, odd) = (following.track("a", "1"), following.track("b", "2"), following.track("1-odd", LABELS));
+        following.until_shown("1").await;
+        assert!(!*odd.borrow() && following.0.facts(LABELS).is_none_or(|facts| facts == PodFacts::default()));
+        (0..24).for_each(|_| server.put("0-bad", UNREADABLE));
+        server.put("c", "3");
+        following.until_shown("3").await;
+        server.delete("a");
+        until_gone(&a).await;
+        drop(b);
+    }
+}
+
+#[tokio::test]
 async fn list_comes_one_pod_at_a_time() {
     let (server, client) = Server::start(Forbids::Nothing).await;
     server.put("a", "1");
@@ -288,6 +322,11 @@ async fn pod_that_cannot_be_looked_up_is_uncertain() {
     assert!(!*gone.borrow());
     assert!(presence.is_uncertain(&id("a", "1")));
     assert_eq!(presence.facts("1"), None);
+    // The same of one that cannot be read: it may be there.
+    let (server, client) = Server::start(Forbids::Watches).await;
+    server.put("bad", UNREADABLE);
+    let bad = presence.find(&client, &id("bad", UNREADABLE)).await;
+    assert!(!*bad.borrow() && presence.is_uncertain(&id("bad", UNREADABLE)));
 }
 
 #[test]
