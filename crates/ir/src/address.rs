@@ -53,9 +53,15 @@ pub struct ClosedAddresses {
 }
 
 impl ClosedAddresses {
-    /// Returns true if Chancery listens there, however the address is spelled.
+    /// Returns true if Chancery listens there, however the address is spelled. One of IPv6 that stands for one of IPv4 is read as that too.
     #[must_use]
     pub fn is_own(&self, address: IpAddr, port: u16) -> bool {
+        let embedded = if let IpAddr::V6(address) = address { embedded(address) } else { Vec::new() };
+        self.is_own_as_spelled(address, port)
+            || embedded.into_iter().any(|address| self.is_own_as_spelled(address.into(), port))
+    }
+
+    fn is_own_as_spelled(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         // A connection to the unspecified address reaches this machine (Linux). A link-local address may be one of this machine: which it has is not followed.
         let is_link_local = || matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
@@ -125,6 +131,25 @@ pub fn literal(host: &str) -> Vec<IpAddr> {
         return vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     }
     numbers(bare.trim_end_matches('.')).into_iter().map(IpAddr::from).collect()
+}
+
+/// Returns the addresses that a cluster's resolver may give to a name of a Pod, `10-244-1-1.shop.pod.cluster.local`: resolvers read the address from the name, in
+/// each namespace, without a look at the Pods.
+#[must_use]
+pub fn of_pod_name(host: &str) -> Vec<IpAddr> {
+    let labels: Vec<&str> = host.trim().trim_end_matches('.').split('.').collect();
+    let is_pod = |triple: &&[&str]| matches!(triple, [_, _, word] if word.eq_ignore_ascii_case("pod"));
+    let names = labels.windows(3).filter(is_pod).filter_map(|triple| triple.first());
+    names
+        .filter_map(|name| ['.', ':'].iter().find_map(|mark| name.replace('-', &mark.to_string()).parse().ok()))
+        .collect()
+}
+
+/// Returns true for an address of the loopback interface, in each spelling.
+#[must_use]
+pub fn is_loopback(address: IpAddr) -> bool {
+    let embedded = if let IpAddr::V6(address) = address { embedded(address) } else { Vec::new() };
+    address.is_loopback() || embedded.iter().any(Ipv4Addr::is_loopback)
 }
 
 /// Reads one to four numbers in decimal, octal or hexadecimal digits, of which the last fills what is left, as the C library does (inet_aton(3)).

@@ -135,3 +135,49 @@ fn link_local_addresses_may_be_those_of_this_machine() {
     assert!(!closed.is_own("fe80::1".parse().unwrap(), 80));
     assert!(!closed.is_own("fd00::1".parse().unwrap(), 18_000));
 }
+
+/// Addresses of IPv6 that stand for one of IPv4: mapped, compatible, SIIT, NAT64, 6to4.
+fn spellings(of: Ipv4Addr) -> [Ipv6Addr; 5] {
+    let [a, b, c, d] = of.octets();
+    let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    [
+        of.to_ipv6_mapped(),
+        of.to_ipv6_compatible(),
+        Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low),
+        Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+        Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
+    ]
+}
+
+#[test]
+fn own_address_is_own_in_each_spelling() {
+    let closed =
+        ClosedAddresses { listeners: ["10.244.1.1:8081".parse().unwrap()].into(), ..ClosedAddresses::default() };
+    for address in spellings(Ipv4Addr::new(10, 244, 1, 1)) {
+        assert!(closed.is_own(address.into(), 8081), "{address}");
+        assert!(!closed.is_own(address.into(), 80), "{address}");
+    }
+    for address in spellings(Ipv4Addr::new(10, 244, 1, 2)) {
+        assert!(!closed.is_own(address.into(), 8081), "{address}");
+    }
+    assert!(spellings(Ipv4Addr::LOCALHOST).into_iter().all(|address| is_loopback(address.into())));
+    assert!(is_loopback("::1".parse().unwrap()) && !is_loopback("::ffff:10.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn pod_name_stands_for_its_address_in_any_namespace() {
+    for (name, address) in [
+        ("10-244-1-1.ta.pod.cluster.local", "10.244.1.1"),
+        ("10-244-1-1.TB.POD", "10.244.1.1"),
+        ("x.10-244-1-1.a.pod.my.domain.", "10.244.1.1"),
+        ("fd00--1.ta.pod.cluster.local", "fd00::1"),
+        ("--1.ta.pod.cluster.local", "::1"),
+        ("169-254-169-254.ta.pod.cluster.local", "169.254.169.254"),
+    ] {
+        assert_eq!(of_pod_name(name), [text_address(address)], "{name}");
+    }
+    for name in ["10-244-1-1.ta.svc.cluster.local", "web-1.ta.pod.cluster.local", "10-244-1-1.pod", "", "pod", "..pod"]
+    {
+        assert_eq!(of_pod_name(name), Vec::<IpAddr>::new(), "{name}");
+    }
+}

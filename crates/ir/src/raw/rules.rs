@@ -140,7 +140,7 @@ impl RawRules {
 
     fn refuses(&self, RawAddress { host, port, .. }: &RawAddress) -> Option<(RawRefusal, String)> {
         let shown: String = host.chars().take(SHOWN).collect();
-        let literal = address::literal(host);
+        let literal: Vec<IpAddr> = address::literal(host).into_iter().chain(address::of_pod_name(host)).collect();
         let words = self.closed.refuses_name(host).or_else(|| literal.iter().find_map(|ip| self.closed.refuses(*ip)));
         if let Some(words) = words {
             let text = format!("it leads to {shown}, which {words}: the resource is refused; {ALLOW_LINK_LOCAL}");

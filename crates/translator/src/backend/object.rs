@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::backend::{Backend, BackendAppProtocol, BackendEndpoint, BackendTls, BackendType};
 use api::reference::LocalObjectRef;
 use api::{FieldPath, ObjectKey, Problem, RefusalKind, Severity};
-use ir::address::ALLOW_LINK_LOCAL;
+use ir::address::{ALLOW_LINK_LOCAL, is_loopback};
 use ir::cluster::{DnsEndpoint, Locality, Protocol, Trust, UpstreamTls};
 use ir::{Address, Endpoint, EndpointSource};
 use store::SocketTarget;
@@ -177,7 +177,7 @@ fn check_endpoint(lookup: &mut impl Lookup, endpoint: &BackendEndpoint, allowed:
         (Some(name), None, None) => check_host(name.hostname.trim_end_matches('.'), name.port, allowed),
         (None, Some(ip), None) => match ip.address.parse::<IpAddr>().map(|address| address.to_canonical()) {
             _ if ip.port == 0 => Err(Refused::wrong("port 0 is not a port")),
-            Ok(address) if address.is_loopback() && !allowed.loopback => {
+            Ok(address) if is_loopback(address) && !allowed.loopback => {
                 own(format!("{address} is a loopback address"))
             }
             Ok(address) if address.is_unspecified() || address.is_multicast() => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use api::RefusalKind;
 use ir::ClosedAddresses;
-use ir::address::{ALLOW_LINK_LOCAL, is_localhost};
+use ir::address::{ALLOW_LINK_LOCAL, is_localhost, is_loopback, of_pod_name};
 use ir::infra::kubernetes::CONFIG_PORT;
 
 use crate::hostname::Hostname;
@@ -87,6 +87,10 @@ impl OwnPlaces {
         if let Some(words) = self.addresses.refuses_name(host) {
             return Some(Refused::because(RefusalKind::LinkLocal, format!("{host:?} {words}; {ALLOW_LINK_LOCAL}")));
         }
+        if let Some(refused) = of_pod_name(host).into_iter().find_map(|ip| self.refuses_pod(host, (ip, port), loopback))
+        {
+            return Some(refused);
+        }
         let is_local = is_localhost(host);
         if is_local && !loopback {
             return own(format!("{host:?} is a name of the loopback address"));
@@ -102,6 +106,17 @@ impl OwnPlaces {
         let is_shown = port == CONFIG_PORT && !loopback;
         let words = || format!("{host:?} port {CONFIG_PORT} may be the proxy's own, which shows its configuration");
         is_shown.then(words).and_then(own)
+    }
+
+    /// Says why a name of a Pod is not resolved, which stands for this address.
+    fn refuses_pod(&self, host: &str, (ip, port): (IpAddr, u16), loopback: bool) -> Option<Refused> {
+        if self.is_own(ip, port) || (is_loopback(ip) || ip.is_unspecified()) && !loopback {
+            let words = format!("{host:?} is a name of {ip}, at which Chancery or the proxy itself listens");
+            return Some(Refused::because(RefusalKind::OwnAddress, words));
+        }
+        let words = self.refuses_address(ip)?;
+        let words = format!("{host:?} is a name of {ip}, which {words}; {ALLOW_LINK_LOCAL}");
+        Some(Refused::because(RefusalKind::LinkLocal, words))
     }
 
     /// Returns true if no `Backend` on this machine leads to this path, which has no links.

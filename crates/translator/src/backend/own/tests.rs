@@ -149,3 +149,16 @@ fn name_of_chancerys_service_is_refused_in_each_form() {
         assert_eq!(places.refuses_host(host, 8081, false), None, "{host}");
     }
 }
+
+#[test]
+fn pod_name_is_refused_for_the_address_it_names() {
+    let mut places = places(&[]);
+    places.addresses.listeners.insert("10.244.1.23:8081".parse().unwrap());
+    let of = |host: &str, port| places.refuses_host(host, port, false).map(|refused| refused.reason);
+    assert_eq!(of("10-244-1-23.ta.pod.cluster.local", 8081), Some(Some(RefusalKind::OwnAddress)));
+    assert_eq!(of("10-244-1-23.ta.pod.cluster.local", 80), None);
+    assert_eq!(of("10-244-1-24.ta.pod.cluster.local", 8081), None);
+    assert_eq!(of("127-0-0-1.ta.pod.cluster.local", 80), Some(Some(RefusalKind::OwnAddress)));
+    assert_eq!(of("0-0-0-0.ta.pod.cluster.local", 80), Some(Some(RefusalKind::OwnAddress)));
+    assert_eq!(of("169-254-169-254.ta.pod", 80), Some(Some(RefusalKind::LinkLocal)));
+}
