@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use provider::kubernetes::replicas::{Heard, Said};
+use provider::kubernetes::replicas::{Heard, Said, share};
 use serde::{Deserialize, Serialize};
 use store::{ClusterState, FactKey, ListenerState, Refusals, SecretRefusal};
 use tokio::sync::watch;
@@ -23,11 +23,11 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use super::facts::{objections, set_fact};
 use super::{Core, is_workload};
 
+use shortened::{SHARE, short, shortened};
+
+mod shortened;
 #[cfg(test)]
 mod tests;
-
-/// So many characters of a refusal are told: in each object there is room for 900 KB.
-const MOST_WORDS: usize = 500;
 
 /// What is known of a fleet at one replica.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,14 @@ struct FleetSaid {
     /// Of a workload: all else.
     #[serde(rename = "a", skip_serializing_if = "Option::is_none")]
     answered: Option<Answered>,
+    /// Entries for which there was no room.
+    #[serde(rename = "o", skip_serializing_if = "is_zero")]
+    omitted: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What proxies made of a resource with patches, by the marks of these.
@@ -112,6 +120,8 @@ pub(super) struct Replicas {
     heard: Arc<Heard>,
     /// Fleets of which something has to be told anew.
     changed: BTreeSet<Arc<str>>,
+    /// Fleets that have less than [`SHARE`] because all together need more than there is.
+    cut: BTreeSet<Arc<str>>,
     told: Option<watch::Sender<Arc<Said>>>,
 }
 
@@ -280,18 +290,28 @@ impl Replicas {
         }
     }
 
-    /// Tells what has changed to the replica that leads.
+    /// Tells what has changed to the replica that leads: each fleet in its share of the room.
     pub(super) fn tell(&mut self) {
         let (Some(told), false) = (&self.told, self.changed.is_empty()) else { return };
-        let changed = std::mem::take(&mut self.changed);
+        let mut changed = std::mem::take(&mut self.changed);
+        // One that had to be cut may have more room now.
+        changed.append(&mut self.cut);
+        let text = |fleet: &str, room: usize| {
+            let own = self.own.get(fleet).filter(|own| own.connected > 0);
+            own.and_then(|own| shortened(own, room))
+        };
         told.send_modify(|said| {
             let said = Arc::make_mut(said);
             for fleet in changed {
-                let own = self.own.get(&fleet).filter(|own| own.connected > 0);
-                match own.and_then(|own| serde_json::to_string(own).ok()) {
+                match text(&fleet, SHARE) {
                     Some(text) => said.insert(fleet.to_string(), text),
                     None => said.remove(&*fleet),
                 };
+            }
+            let share = share(said.iter().map(|(fleet, text)| (&**fleet, &**text)));
+            for (fleet, said) in said.iter_mut().filter(|(fleet, text)| fleet.len() + text.len() > share) {
+                *said = text(fleet, share.saturating_sub(fleet.len())).unwrap_or_default();
+                self.cut.insert(fleet.as_str().into());
             }
         });
     }
@@ -384,7 +404,9 @@ impl Replicas {
     fn refusal(&self, fleet: &str, named: &str) -> (Option<Arc<str>>, bool) {
         let there = || self.all(fleet).filter(|(_, there)| *there);
         let words: Vec<&str> = there().filter_map(|(said, _)| said.refused.get(named)).map(|words| &**words).collect();
-        let taken = there().any(|(said, _)| said.connected > 0 && !said.refused.contains_key(named));
+        // One that has omitted something may have refused it as well.
+        let takes = |said: &FleetSaid| said.connected > 0 && said.omitted == 0 && !said.refused.contains_key(named);
+        let taken = there().any(|(said, _)| takes(said));
         ((!words.is_empty()).then(|| words.join("; ").into()), taken)
     }
 
@@ -539,11 +561,4 @@ pub(super) fn split(named: &str) -> Option<(TypeUrl, Arc<str>)> {
 
 fn shown(Version(version): Version) -> Arc<str> {
     format!("{version:032x}").into()
-}
-
-fn short(words: &Arc<str>) -> Arc<str> {
-    match words.char_indices().nth(MOST_WORDS) {
-        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()).into(),
-        None => Arc::clone(words),
-    }
 }

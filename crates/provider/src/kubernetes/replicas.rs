@@ -20,6 +20,10 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::kubernetes::call::causes;
 
+use budget::WriteBudget;
+pub use budget::WriteLimits;
+
+mod budget;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +40,8 @@ const LABEL: &str = "chancery.io/replica-of";
 const REPLICA: &str = "chancery.io/replica-name";
 const TIMES: &str = "chancery.io/times";
 
-/// What an object may hold, in bytes; etcd takes 1.5 MB. With some 200 bytes for a fleet it is what 4,500 Gateways need; of what is beyond
-/// nothing is told.
+/// What an object may hold, in bytes; etcd takes 1.5 MB. With some 200 bytes for a fleet it is what 4,500 Gateways need. Where all need more, the largest are
+/// shortened to [`share`].
 const MOST: usize = 900_000;
 
 /// A key, and the end of a name's line.
@@ -77,6 +81,8 @@ pub struct Tempo {
     pub retry: Duration,
     /// How long an answer may take.
     pub answer: Duration,
+    /// Bounds of what is written in a time.
+    pub writes: WriteLimits,
 }
 
 impl Default for Tempo {
@@ -87,6 +93,7 @@ impl Default for Tempo {
             gone: Duration::from_secs(30),
             retry: Duration::from_secs(1),
             answer: Duration::from_secs(10),
+            writes: WriteLimits::default(),
         }
     }
 }
@@ -121,7 +128,7 @@ impl Exchange {
                 owner_references: self.pod.as_ref().map(|pod| vec![owner(pod)]),
                 ..ObjectMeta::default()
             },
-            data: Some(data(&bounded(said))),
+            data: Some(data(said)),
             ..ConfigMap::default()
         }
     }
@@ -151,23 +158,42 @@ fn said(data: BTreeMap<String, String>) -> Said {
     pairs.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
-/// As much as fits.
-fn bounded(said: &Said) -> Said {
-    let mut room = MOST;
-    let mut fits = |(name, text): &(&String, &String)| {
-        let size = AROUND + name.len() + text.len();
-        let fits = size <= room;
-        room = room.saturating_sub(size);
-        fits
-    };
-    let told: Said = said.iter().filter(|pair| fits(pair)).map(|(name, text)| (name.clone(), text.clone())).collect();
-    if told.len() < said.len() {
-        warn!(
-            untold = said.len() - told.len(),
-            "too many Gateways have their proxies here for all to be told to the replica that leads"
-        );
+/// Returns the bytes of a name and its text in an object.
+fn size(name: &str, text: &str) -> usize {
+    AROUND + name.len() + text.len()
+}
+
+/// Returns the most bytes that the name and the text of a fleet may have, so that those of all fit into an object: what smaller ones leave is shared by the larger ones.
+#[must_use]
+pub fn share<'a>(said: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
+    let mut sizes: Vec<usize> = said.map(|(name, text)| size(name, text)).collect();
+    sizes.sort_unstable();
+    let (mut room, mut rest) = (MOST, sizes.len());
+    for size in sizes {
+        let share = room / rest.max(1);
+        if size > share {
+            return share.saturating_sub(AROUND);
+        }
+        room -= size;
+        rest -= 1;
     }
-    told
+    MOST
+}
+
+/// Returns what fits, the smallest texts first, and its size: a large one takes no room of another.
+fn bounded(said: &Said) -> (Said, usize) {
+    let mut by_size: Vec<(usize, &String, &String)> =
+        said.iter().map(|(name, text)| (size(name, text), name, text)).collect();
+    by_size.sort_unstable();
+    let (mut fitting, mut all) = (Said::new(), 0);
+    for (size, name, text) in by_size {
+        if all + size > MOST {
+            break;
+        }
+        all += size;
+        fitting.insert(name.clone(), text.clone());
+    }
+    (fitting, all)
 }
 
 /// Says what there is to say, while another replica leads, until `stop`.
@@ -177,7 +203,8 @@ pub async fn tell(
     mut leading: watch::Receiver<bool>,
     stop: CancellationToken,
 ) {
-    let (mut times, mut trouble) = (0, None);
+    let (mut times, mut trouble, mut omitted) = (0, None, 0);
+    let mut budget = WriteBudget::new(exchange.tempo.writes, Instant::now());
     loop {
         if *leading.borrow_and_update() {
             exchange.take_back().await;
@@ -186,9 +213,18 @@ pub async fn tell(
                 changed = leading.wait_for(|leads| !leads) => if changed.is_err() { return },
             }
         }
+        let size = bounded(&said.borrow()).1;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(budget.wait(size, Instant::now())) => {}
+            changed = leading.changed() => if changed.is_err() { return } else { continue },
+        }
         times += 1;
         let now = Arc::clone(&said.borrow_and_update());
-        let pause = match exchange.write(&now, times).await {
+        let (fitting, size) = bounded(&now);
+        warn_of_omitted(now.len() - fitting.len(), &mut omitted);
+        budget.take(size, Instant::now());
+        let pause = match exchange.write(&fitting, times).await {
             Ok(()) => {
                 trouble = None;
                 exchange.tempo.renew
@@ -212,6 +248,17 @@ pub async fn tell(
                 sleep(exchange.tempo.gather).await;
             }
         }
+    }
+}
+
+/// Warns where fleets are left out, once for each number of them.
+fn warn_of_omitted(now: usize, before: &mut usize) {
+    if std::mem::replace(before, now) < now {
+        warn!(
+            gateways = now,
+            "the replica that leads does not learn what the proxies of these Gateways use, because the object of this replica has no room for it: their statuses may be late; \
+             reduce the number of Gateways or of replicas"
+        );
     }
 }
 

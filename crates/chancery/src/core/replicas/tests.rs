@@ -142,8 +142,67 @@ fn only_what_changed_is_looked_at_again() {
 #[test]
 fn long_words_are_cut_and_a_fleet_without_proxies_says_nothing() {
     let long: Arc<str> = "ü".repeat(2_000).into();
-    assert_eq!(short(&long).chars().count(), MOST_WORDS + 1);
+    assert_eq!(short(&long).chars().count(), 201);
     assert!(told(&[connected(1), accepted(1), connected(0)]).is_empty());
+}
+
+/// Refusals of clusters with long names, in words of an author of a proxy.
+fn many_refusals(fleet: &str, count: usize) -> Vec<Event> {
+    let refusal = |at: usize| Event::Refused {
+        fleet: fleet.into(),
+        type_url: TypeUrl::Cluster,
+        name: format!("{at:04}{}", "n".repeat(250)).into(),
+        version: Version(1),
+        text: "\u{1}😀\"".repeat(200).into(),
+        has_previous: false,
+    };
+    let connected = Event::Connected { fleet: fleet.into(), node: Arc::new(Node::default()), connected: 1 };
+    let listener = Event::Accepted {
+        fleet: fleet.into(),
+        type_url: TypeUrl::Listener,
+        name: format!("{fleet}/80").into(),
+        version: Version(1),
+        was_refused: false,
+    };
+    [connected, listener].into_iter().chain((0..count).map(refusal)).collect()
+}
+
+#[test]
+fn long_refusals_of_a_fleet_are_shortened_and_counted() {
+    let all = told(&many_refusals(FLEET, 5_000));
+    let text = &all[FLEET];
+    assert!(text.len() <= SHARE, "{} bytes", text.len());
+    let said: FleetSaid = serde_json::from_str(text).unwrap();
+    assert!(said.listeners.contains_key("ns/gw/80"), "what statuses need comes first");
+    assert!(said.refused.len() >= 40, "{} refusals", said.refused.len());
+    assert_eq!(said.refused.len() + said.omitted, 5_000);
+    let leader = leader(&[], &[("b", &many_refusals(FLEET, 5_000))]);
+    let (words, taken) = leader.refusal(FLEET, "Cluster one that is not among them");
+    assert_eq!((words, taken), (None, false), "it is not known to be taken");
+}
+
+#[test]
+fn large_fleets_share_the_room_that_small_ones_leave() {
+    let (sender, receiver) = watch::channel(Arc::default());
+    let mut replica = Replicas::new(Some(sender));
+    for at in 0..60 {
+        many_refusals(&format!("evil/{at:02}"), 500).iter().for_each(|event| drop(replica.note(event)));
+    }
+    many_refusals("tb/v3", 1).iter().for_each(|event| drop(replica.note(event)));
+    replica.tell();
+    let said = Arc::clone(&receiver.borrow());
+    assert_eq!(said.len(), 61, "each has its share");
+    let size: usize = said.iter().map(|(name, text)| 33 + name.len() + text.len()).sum();
+    assert!((600_000..=900_000).contains(&size), "{size} bytes");
+    assert!(said.values().all(|text| text.contains("/80")), "each with its listener");
+    let omitted = |text: &String| serde_json::from_str::<FleetSaid>(text).unwrap().omitted;
+    assert_eq!(omitted(&said["tb/v3"]), 0, "a small one is whole");
+    // Those that stay have more room once others are gone.
+    let before = omitted(&said["evil/00"]);
+    (1..60).for_each(|at| replica.forget_fleet(&format!("evil/{at:02}").into()));
+    replica.tell();
+    let said = Arc::clone(&receiver.borrow());
+    assert!(omitted(&said["evil/00"]) < before && said.len() == 2);
 }
 
 #[test]
