@@ -9,12 +9,21 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
+use nix::sys::inotify::InotifyEvent;
 
 use crate::file::access::Access;
 use crate::file::spot::{Spot, is_read, is_visible};
 use crate::file::tree::Tree;
+use crate::file::watches::Lookup;
+use pending::{Happened, Pending};
+use spreads::{REST, Spreads};
+
+mod pending;
+mod spreads;
+#[cfg(test)]
+mod tests;
 
 /// What has to be done about a place. Later ones include earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,88 +49,122 @@ pub(crate) struct Agenda {
     /// Files that were written to and not closed since. Reading them would give half of what is meant; their closing
     /// is an event.
     pub(crate) writing: BTreeSet<Arc<Spot>>,
+    /// Events that are noted, and not yet spread to the places that they concern.
+    pending: Pending,
+    spreads: Spreads,
 }
 
 impl Agenda {
-    /// Notes what an event asks for.
-    pub(crate) fn note(&mut self, event: &InotifyEvent, tree: &mut Tree) {
-        if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+    /// Notes an event. However many places it concerns, that costs the same.
+    pub(crate) fn note(&mut self, event: InotifyEvent) {
+        self.pending.note(event);
+    }
+
+    /// Puts on the agenda what the events since the last time ask for, once for each place that they concern. Events of names over which very many ways lead wait
+    /// if there were others a moment ago ([`Spreads`]).
+    pub(crate) fn spread(&mut self, tree: &mut Tree, now: Instant) {
+        let Pending { names, lost, overflowed, .. } = std::mem::take(&mut self.pending);
+        if overflowed {
             // Events are lost, so everything has to be looked at, and whoever was writing may have finished.
             self.writing.clear();
             for root in tree.roots() {
                 self.add(root, Look::Survey);
             }
-            return;
         }
-        if event.mask.contains(AddWatchFlags::IN_IGNORED) {
-            if let Some(lost) = tree.watches.lost(event.wd) {
+        for watch in lost {
+            if let Some(lost) = tree.watches.lost(watch) {
                 let dependent = lost.lookups.into_values().flatten();
                 lost.directories.into_iter().chain(dependent).for_each(|spot| self.add(spot, Look::Survey));
             }
-            return;
         }
-        let (Some(watched), Some(name)) = (tree.watches.watched(event.wd), event.name.as_deref()) else { return };
-        let dependent: Vec<Arc<Spot>> = watched.lookups.get(name).into_iter().flatten().cloned().collect();
-        let entries: Vec<Arc<Spot>> = match is_visible(name) {
-            true => watched.directories.iter().map(|directory| directory.join(name)).collect(),
-            false => Vec::new(),
-        };
-        for spot in dependent {
-            let is_awaited_file = event.mask.contains(AddWatchFlags::IN_CREATE)
-                && tree.end(&spot, event.wd, name).is_some_and(|end| created(end, tree.access()) == Created::Empty);
-            if is_awaited_file {
-                self.add(spot, Look::Empty);
-            } else {
-                self.note_dependent(event.mask, spot);
-            }
-        }
-        for spot in entries {
-            self.note_entry(event.mask, name, spot);
+        self.spreads.begin(now);
+        // Of events about one file the last one counts, under whatever name it is known.
+        let mut names: Vec<(Lookup, Happened)> = names.into_iter().collect();
+        names.sort_unstable_by_key(|(_, happened)| happened.last());
+        for (lookup, happened) in names {
+            self.spread_name(lookup, happened, tree);
         }
     }
 
-    /// Something happened to a name that the way to this place leads over.
-    fn note_dependent(&mut self, mask: AddWatchFlags, spot: Arc<Spot>) {
-        if mask.contains(AddWatchFlags::IN_MODIFY) {
-            self.writing.insert(spot);
-        } else if mask.contains(AddWatchFlags::IN_CLOSE_WRITE) {
-            self.writing.remove(&spot);
-            // A link whose name is not read leads to a file now, and not to nothing.
-            let look = if spot.is_read() { Look::Read } else { Look::Survey };
-            self.add(spot, look);
-        } else if mask.contains(AddWatchFlags::IN_ATTRIB) {
-            self.add(spot, Look::Again);
-        } else if mask.intersects(AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM) {
-            self.writing.remove(&spot);
-            self.add(spot, Look::Gone);
-        } else {
-            self.writing.remove(&spot);
-            self.add(spot, Look::Survey);
+    fn spread_name(&mut self, lookup: Lookup, happened: Happened, tree: &Tree) {
+        let (watch, name) = &lookup;
+        let Some(watched) = tree.watches.watched(*watch) else { return };
+        let dependent = watched.lookups.get(name);
+        if let Some(spots) = dependent
+            && let Some(first) = spots.first()
+            && !self.spreads.take(first, spots.len())
+        {
+            self.pending.keep(lookup, happened);
+            return;
         }
+        for spot in dependent.into_iter().flatten() {
+            let is_awaited =
+                || tree.end(spot, *watch, name).is_some_and(|end| created(end, tree.access()) == Created::Empty);
+            let is_awaited = happened.created > 0 && is_awaited();
+            self.spread_to_dependent(&happened, spot, is_awaited);
+        }
+        if is_visible(name) {
+            for spot in watched.directories.iter().map(|directory| directory.join(name)) {
+                self.spread_to_entry(&happened, name, spot);
+            }
+        }
+    }
+
+    /// Something happened to a name that the way to this place leads over. `is_awaited`: a file was created there, to be written now.
+    fn spread_to_dependent(&mut self, happened: &Happened, spot: &Arc<Spot>, is_awaited: bool) {
+        let created = if is_awaited { 0 } else { happened.created };
+        match happened.ended().max(created) {
+            ended if happened.modified > ended => drop(self.writing.insert(Arc::clone(spot))),
+            0 => {}
+            _ => drop(self.writing.remove(spot)),
+        }
+        // A link whose name is not read leads to a file now, and not to nothing.
+        let closed = if spot.is_read() { Look::Read } else { Look::Survey };
+        let looks = [
+            (happened.closed, closed),
+            (happened.changed, Look::Again),
+            (happened.went, Look::Gone),
+            (happened.came, Look::Survey),
+            (happened.created, if is_awaited { Look::Empty } else { Look::Survey }),
+        ];
+        self.add_each(spot, looks);
     }
 
     /// Something happened to an entry of a directory that is read.
-    fn note_entry(&mut self, mask: AddWatchFlags, name: &OsStr, spot: Arc<Spot>) {
-        if mask.contains(AddWatchFlags::IN_MODIFY) {
-            if is_read(name) {
-                self.writing.insert(spot);
+    fn spread_to_entry(&mut self, happened: &Happened, name: &OsStr, spot: Arc<Spot>) {
+        match happened.ended() {
+            ended if happened.modified > ended => {
+                if is_read(name) {
+                    self.writing.insert(Arc::clone(&spot));
+                }
             }
-        } else if mask.contains(AddWatchFlags::IN_CLOSE_WRITE) {
-            self.writing.remove(&spot);
-            if is_read(name) {
-                self.add(spot, Look::Read);
-            }
-        } else if mask.contains(AddWatchFlags::IN_ATTRIB) {
-            self.add(spot, Look::Again);
-        } else if mask.intersects(AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM) {
-            self.writing.remove(&spot);
-            self.add(spot, Look::Gone);
-        } else if mask.contains(AddWatchFlags::IN_CREATE) && !mask.contains(AddWatchFlags::IN_ISDIR) {
-            self.add(spot, Look::Created);
-        } else {
-            self.writing.remove(&spot);
-            self.add(spot, Look::Survey);
+            0 => {}
+            _ => drop(self.writing.remove(&spot)),
         }
+        let looks = [
+            (if is_read(name) { happened.closed } else { 0 }, Look::Read),
+            (happened.changed, Look::Again),
+            (happened.went, Look::Gone),
+            (happened.came, Look::Survey),
+            (happened.created, Look::Created),
+        ];
+        self.add_each(&spot, looks);
+    }
+
+    fn add_each<const N: usize>(&mut self, spot: &Arc<Spot>, looks: [(u64, Look); N]) {
+        for (_, look) in looks.into_iter().filter(|(at, _)| *at > 0) {
+            self.add(Arc::clone(spot), look);
+        }
+    }
+
+    /// Returns the time until events that wait are spread; none if none wait.
+    pub(crate) fn rest(&self) -> Option<Duration> {
+        (!self.pending.names.is_empty()).then_some(REST)
+    }
+
+    /// Returns true if events of names may wait that the way to this place leads over.
+    pub(crate) fn is_resting(&self, spot: &Spot) -> bool {
+        !self.pending.names.is_empty() && self.spreads.is_spent(spot)
     }
 
     /// Puts a look on the agenda. Of two the more thorough one is taken; a file that was complete and then went, or
@@ -150,7 +193,19 @@ impl Agenda {
         for spot in below.cloned().collect::<Vec<_>>() {
             self.looks.remove(&spot);
         }
-        self.writing.retain(|spot| !spot.is_under(top) || spot == top && !is_watched_anew);
+        let is_kept = !is_watched_anew && self.writing.contains(top);
+        remove_under(&mut self.writing, top);
+        if is_kept {
+            self.writing.insert(Arc::clone(top));
+        }
+    }
+}
+
+/// Removes a place and all below it.
+pub(crate) fn remove_under(spots: &mut BTreeSet<Arc<Spot>>, top: &Arc<Spot>) {
+    let under: Vec<_> = spots.range(Arc::clone(top)..).take_while(|spot| spot.is_under(top)).cloned().collect();
+    for spot in &under {
+        spots.remove(spot);
     }
 }
 

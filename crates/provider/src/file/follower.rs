@@ -20,7 +20,7 @@ use crate::file::ages::journal::Journal;
 use crate::file::background::{Background, Done, Running};
 use crate::file::catalog::Catalog;
 use crate::file::document::{self, Document, Lost, Parsed};
-use crate::file::events::{Agenda, Created, Look, created};
+use crate::file::events::{Agenda, Created, Look, created, remove_under};
 use crate::file::guard::{self, Scan};
 use crate::file::held::{Held, REMOVED};
 use crate::file::past::{Duds, Past};
@@ -40,6 +40,9 @@ const FILES_AT_START: usize = 128;
 /// How often what cannot be read is tried again. Most of it comes back with an event; a mount does not, nor what happens in a directory that
 /// may not be watched, nor descriptors that were wanting.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Places that are looked at, at some 0.1 ms each, before events are taken out of the kernel's queue: 16,384 in 25 ms are more than one writer makes.
+const LOOKS: usize = 1 << 8;
 
 /// Places that are tried again at a time, at some 10 µs each: 10 ms. An author can have any number of files that cannot be read.
 const MAX_RETRIES: usize = 1 << 10;
@@ -333,7 +336,7 @@ impl Follower {
         let now = Instant::now();
         let times = self.vanished.values().min().copied().into_iter().chain(self.unread.next_end());
         let times = times.chain(self.journal.retry_at());
-        let waits = times.map(|time| time.saturating_duration_since(now));
+        let waits = times.map(|time| time.saturating_duration_since(now)).chain(self.agenda.rest());
         // While files are held back the time counts that the costly ones take.
         let is_retried = !self.awaited.is_empty() || !self.held.is_empty() || self.tree.wants_watches();
         let next = waits.chain(is_retried.then_some(RETRY)).min();
@@ -353,10 +356,17 @@ impl Follower {
         Ok(fds.get(1).and_then(PollFd::any).unwrap_or(false))
     }
 
-    fn note_events(&mut self) -> Result<(), Error> {
+    /// Takes events out of the kernel's queue, which overflows while nothing does that.
+    fn take_events(&mut self) -> Result<(), Error> {
         for event in self.tree.watches.events().map_err(|error| Error::Inotify(error.into()))? {
-            self.agenda.note(&event, &mut self.tree);
+            self.agenda.note(event);
         }
+        Ok(())
+    }
+
+    fn note_events(&mut self) -> Result<(), Error> {
+        self.take_events()?;
+        self.agenda.spread(&mut self.tree, Instant::now());
         Ok(())
     }
 
@@ -390,8 +400,17 @@ impl Follower {
     /// Looks at every place on the agenda, then reads the files. What happens meanwhile is for the next time, so that
     /// somebody who writes all the time delays nobody.
     fn work_off(&mut self, sink: &mut impl Sink) -> Result<ControlFlow<()>, Error> {
+        let mut count = 0_usize;
         while let Some((spot, look)) = self.agenda.next() {
             self.look(&spot, look);
+            count += 1;
+            if count.is_multiple_of(LOOKS) {
+                self.take_events()?;
+            }
+        }
+        if count >= LOOKS {
+            // For the next time.
+            self.agenda.spread(&mut self.tree, Instant::now());
         }
         let mut files: Vec<(Arc<Spot>, PathBuf)> = std::mem::take(&mut self.to_read).into_iter().collect();
         while !self.listed && files.len() > FILES_AT_START {
@@ -445,7 +464,7 @@ impl Follower {
         self.background.cancel_below(top, |spot| files.binary_search_by(|(found, _)| (**found).cmp(spot)).is_ok());
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
-        self.awaited.retain(|spot| !spot.is_under(top));
+        remove_under(&mut self.awaited, top);
         // For room nobody has to look: it comes with what goes.
         let tried = troubles.iter().filter(|trouble| trouble.keeps && !trouble.is_beyond);
         self.awaited.extend(tried.map(|trouble| trouble.spot.clone()));
@@ -658,6 +677,9 @@ impl Follower {
         for spot in due {
             if self.agenda.is_changing(&spot) {
                 self.revive(&spot);
+            } else if self.agenda.is_resting(&spot) {
+                // It may be there again, as an event says that waits.
+                self.vanished.insert(spot, now + RETRY);
             } else if guard::guards(self.catalog.documents(&spot))
                 && self.is_held(&spot, REMOVED, self.background.last_number())
             {

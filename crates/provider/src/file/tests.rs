@@ -16,6 +16,7 @@ use super::*;
 mod ages;
 mod broken;
 mod costly;
+mod floods;
 mod following;
 mod guards;
 mod links;
