@@ -28,7 +28,7 @@ use crate::hostname::Hostname;
 use crate::key::{Age, BackendKey, ClusterTarget, Place, Rank, Transport};
 use crate::listener::{Owner, Refusal, RouteScope};
 use crate::reference::{Grants, Permit, RefFault};
-use crate::route_budget::{Admission, CLUSTER, ClusterCharge, ClusterPayer, RouteCost};
+use crate::route_budget::{Admission, CLUSTER, Claim, ClusterCharge, ClusterPayer, GatewayCharge, RouteCost};
 
 /// What a route asks of the tables. Plain maps implement it too, for tests.
 pub(crate) trait Lookup: Grants {
@@ -205,6 +205,33 @@ impl RouteOutcome {
         }
     }
 
+    /// Says at each parent that would take it why it is not attached to that Gateway.
+    fn exclude(&mut self, key: &ObjectKey, cost: &RouteCost, admission: &Admission, problems: &mut Vec<Finding>) {
+        let (mut first, mut more) = (None, 0_usize);
+        for (fleet, exclusion) in admission.excluded() {
+            let Some(charge) = cost.gateways.iter().find(|charge| charge.fleet == *fleet) else { continue };
+            let refusal = exclusion.refusal(key.namespace(), fleet, charge.entries);
+            if charge.claim != Claim::Default {
+                problems.push(Finding::error("spec", &*refusal.text));
+            } else if first.is_none() {
+                first = Some(refusal.text.clone());
+            } else {
+                more += 1;
+            }
+            let of_fleet = |parent: &&mut ParentOutcome| parent.owner.fleet == *fleet;
+            for parent in self.parents.iter_mut().filter(of_fleet) {
+                if parent.verdict == Verdict::Accepted {
+                    parent.verdict = Verdict::Refused(Box::new(refusal.clone()));
+                }
+            }
+        }
+        // Others make default Gateways, any number of them.
+        if let Some(text) = first {
+            let more = if more == 0 { String::new() } else { format!(" (and so at {more} more)") };
+            problems.push(Finding::warning("spec.useDefaultGateways", format!("{text}{more}")));
+        }
+    }
+
     /// The first reference that leads nowhere.
     pub(crate) fn bad_reference(&self) -> Option<&RefFault> {
         self.faults.as_deref()?.bad_reference.as_ref()
@@ -234,7 +261,7 @@ pub(crate) fn evaluate(
     lookup: &mut impl Lookup,
     key: &ObjectKey,
     route: &RouteObject,
-    admission: Admission,
+    admission: &Admission,
 ) -> (RouteOutcome, RouteCost) {
     let mut problems = Vec::new();
     let mut cost = RouteCost::default();
@@ -266,16 +293,11 @@ pub(crate) fn evaluate(
             outcome.refuse(&Refusal::new(unusable.reason, unusable.text.clone()));
         }
         let mut variants = Variants::new(&rules);
-        cost.entries = variants.count(&attachment.fleets, &clusters);
-        if let Some(refusal) = admission.refusal(key.namespace(), cost.entries) {
-            problems.push(Finding::error("spec", &*refusal.text));
-            outcome.refuse(&refusal);
-        }
-        if admission.admits(cost.entries) {
-            let age = Age::from(route.meta());
-            let fleets = attachment.fleets.into_iter();
-            outcome.attached = fleets.map(|fleet| fill(fleet, &mut variants, &clusters, age)).collect();
-        }
+        cost.gateways = variants.count(key, &attachment.fleets, &clusters);
+        outcome.exclude(key, &cost, admission, &mut problems);
+        let age = Age::from(route.meta());
+        let fleets = attachment.fleets.into_iter().filter(|attachment| admission.admits(&cost, &attachment.fleet));
+        outcome.attached = fleets.map(|fleet| fill(fleet, &mut variants, &clusters, age)).collect();
     }
     faults.problems = problems.into_iter().map(|problem| Arc::new(problem.of(key))).collect();
     outcome.faults = (faults != Faults::default()).then(|| Box::new(faults));
@@ -330,19 +352,27 @@ impl<'a> Variants<'a> {
         entries
     }
 
-    /// Entries that a route makes on all its Gateways, clusters included. Those of one listener say how long they are; of others only the number
+    /// Entries that a route makes on each of its Gateways, clusters included. Those of one listener say how long they are; of others only the number
     /// is looked at, so that the product is known before there is one.
-    fn count(&mut self, fleets: &[Attachment], clusters: &[ClusterTarget]) -> u32 {
-        let Some(first) = fleets.iter().flat_map(|fleet| &fleet.listeners).next() else { return 0 };
+    fn count(&mut self, route: &ObjectKey, fleets: &[Attachment], clusters: &[ClusterTarget]) -> Vec<GatewayCharge> {
+        let Some(first) = fleets.iter().flat_map(|fleet| &fleet.listeners).next() else { return Vec::new() };
         let of_rules = total(&self.of(first));
         let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let of_fleet = |fleet: &Attachment| {
-            let places = fleet.listeners.iter().map(|listener| narrow(listener.hostnames.len()));
+        let of_fleet = |attachment: &Attachment| {
+            let places = attachment.listeners.iter().map(|listener| narrow(listener.hostnames.len()));
             let places = places.fold(0, u32::saturating_add);
             let of_clusters = narrow(clusters.len()).saturating_mul(CLUSTER);
-            places.saturating_mul(of_rules.max(1)).saturating_add(of_clusters)
+            let entries = places.saturating_mul(of_rules.max(1)).saturating_add(of_clusters);
+            let fleet = attachment.fleet.clone();
+            let is_own = gateway::of_fleet(&fleet).is_some_and(|gateway| gateway.namespace() == route.namespace());
+            let claim = match (is_own, attachment.is_default) {
+                (true, _) => Claim::Own,
+                (false, false) => Claim::Named,
+                (false, true) => Claim::Default,
+            };
+            GatewayCharge { fleet, claim, entries }
         };
-        fleets.iter().map(of_fleet).fold(0, u32::saturating_add)
+        fleets.iter().map(of_fleet).collect()
     }
 }
 

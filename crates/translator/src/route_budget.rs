@@ -3,7 +3,8 @@
 //!
 //! An entry is a match of a rule on one listener under one host name. A route of 18 KB with 120 matches and 16 host names makes 3.9 million of
 //! them on 2,048 listeners. An endpoint is one in each cluster that has it: 60 policies, 16 ports and 1,000 addresses are 960,000 of 92 KB. What is
-//! beyond the budget is not attached, the youngest first; routes of other namespaces do not notice.
+//! beyond the budget is not attached, the youngest first; routes of other namespaces do not notice. Listeners of others make entries too, so a route is
+//! judged on each Gateway by itself: its namespace's own Gateways come first, then those that it names, and default Gateways of others last.
 
 use std::io;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl RouteBudget {
         Self { namespace: entries.clamp(Self::LEAST, Self::MOST) }
     }
 
-    /// Entries that one route may make.
+    /// Entries that one route may make on a Gateway.
     pub(crate) fn route(self) -> u32 {
         (self.namespace / Self::SHARE).max(1)
     }
@@ -116,12 +117,40 @@ impl Stable for ClusterCharge {
     }
 }
 
+/// The way by which a route comes to a Gateway, in the order in which they are paid for. A Gateway of another namespace can grow without the route's
+/// author, so the author's own come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Claim {
+    /// The Gateway is of the route's namespace.
+    Own,
+    /// The route names the Gateway, which is of another namespace.
+    Named,
+    /// The route takes default Gateways, and this one is of another namespace.
+    Default,
+}
+
+/// The entries that a route makes on a Gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GatewayCharge {
+    pub(crate) fleet: FleetName,
+    pub(crate) claim: Claim,
+    pub(crate) entries: u32,
+}
+
 /// Costs of a route, where it is attached.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RouteCost {
-    pub(crate) entries: u32,
+    /// Each Gateway once.
+    pub(crate) gateways: Vec<GatewayCharge>,
     /// Sorted, each once.
     pub(crate) clusters: Vec<ClusterCharge>,
+}
+
+impl RouteCost {
+    /// Entries on all Gateways.
+    pub(crate) fn entries(&self) -> u32 {
+        self.gateways.iter().map(|charge| charge.entries).fold(0, u32::saturating_add)
+    }
 }
 
 /// Endpoints as which a name counts that proxies resolve: every address is one, and nothing says how many there are.
@@ -153,51 +182,81 @@ impl io::Write for Length {
     }
 }
 
-/// Entries of a route that may be attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Gateways to which a route may be attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// At most so many: else it makes none, and nothing is said.
+    /// All, if it makes at most so many entries: else none, and nothing is said.
     AtMost(u32),
-    /// None, as the route makes more than one may.
-    Refused(RouteBudget),
-    /// None, as older routes of its namespace have left too few.
-    Crowded(RouteBudget),
-    /// None, as clusters of older routes of its namespace have left too few endpoints on a Gateway.
-    Endpoints(RouteBudget),
+    /// All except these.
+    Except(Vec<(FleetName, Exclusion)>),
 }
 
 impl Admission {
-    /// True if a route that makes so many entries is attached.
-    pub(crate) fn admits(self, entries: u32) -> bool {
-        matches!(self, Self::AtMost(most) if entries <= most)
+    /// True if a route with these costs is attached to this Gateway.
+    pub(crate) fn admits(&self, cost: &RouteCost, fleet: &FleetName) -> bool {
+        match self {
+            Self::AtMost(most) => cost.entries() <= *most,
+            Self::Except(excluded) => !excluded.iter().any(|(one, _)| one == fleet),
+        }
     }
 
-    /// The reason why a route of a namespace that makes so many entries is not attached, where that is to be said.
-    pub(crate) fn refusal(self, namespace: &str, entries: u32) -> Option<Refusal> {
+    /// The Gateways to which the route is not attached, with the reasons.
+    pub(crate) fn excluded(&self) -> &[(FleetName, Exclusion)] {
+        match self {
+            Self::AtMost(_) => &[],
+            Self::Except(excluded) => excluded,
+        }
+    }
+}
+
+/// The reason why a route is not attached to a Gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exclusion {
+    /// The route makes more entries there than one may.
+    Large(RouteBudget),
+    /// Other routes of its namespace have left too few entries.
+    Crowded(RouteBudget),
+    /// Clusters of older routes of its namespace have left too few endpoints.
+    Endpoints(RouteBudget),
+    /// A default Gateway of another namespace, where the routes of this namespace make more entries than are left, or one of them makes too many.
+    Default(RouteBudget),
+}
+
+impl Exclusion {
+    /// The words for a route of a namespace that makes so many entries on a Gateway.
+    pub(crate) fn refusal(self, namespace: &str, fleet: &FleetName, entries: u32) -> Refusal {
+        let fleet = &fleet.0;
+        let makes = "(matches x host names x listeners, more for long filters)";
         let text = match self {
-            Self::AtMost(_) => return None,
-            Self::Refused(budget) => format!(
-                "the route is not attached: it makes {entries} route entries (matches x host names x listeners, more for long filters), and one \
-                 route may make {}; {REMEDY}",
+            Self::Large(budget) => format!(
+                "the route is not attached to Gateway {fleet}: it makes {entries} route entries there {makes}, and one route may make {} on a Gateway; \
+                 {REMEDY}",
                 budget.route()
             ),
             Self::Crowded(budget) => format!(
-                "the route is not attached: it makes {entries} route entries (matches x host names x listeners, more for long filters), and older \
-                 routes leave fewer of the {} that those of namespace {namespace} may make together; remove some, or {REMEDY}",
+                "the route is not attached to Gateway {fleet}: it makes {entries} route entries there {makes}, and older routes leave fewer of the {} that \
+                 those of namespace {namespace} may make together (Gateways of other namespaces come last); remove some, or {REMEDY}",
+                budget.namespace
+            ),
+            Self::Default(budget) => format!(
+                "the route is not attached to the default Gateway {fleet}, nor is another route of namespace {namespace} that does not name it, so that none \
+                 lacks one that guards it: they make too many route entries there {makes}, this one {entries}. One route may make {} on a Gateway, and \
+                 those of a namespace {}, of which default Gateways of other namespaces get what is left; name the Gateways in parentRefs, or {REMEDY}",
+                budget.route(),
                 budget.namespace
             ),
             Self::Endpoints(budget) => {
                 let text = format!(
-                    "the route is not attached: with it the clusters of routes of namespace {namespace} on one Gateway have more than the {} endpoints \
-                     that they may have together, in which older routes come first (the endpoints of a backend count for each of its ports and for \
-                     each BackendTrafficPolicy, rounded up to a power of two); name fewer backends or ports, or use fewer policies (the operator's \
-                     bound is --max-route-entries)",
+                    "the route is not attached to Gateway {fleet}: with it the clusters of routes of namespace {namespace} there have more than the {} \
+                     endpoints that they may have together, in which older routes come first (the endpoints of a backend count for each of its ports \
+                     and for each BackendTrafficPolicy, rounded up to a power of two); name fewer backends or ports, or use fewer policies (the \
+                     operator's bound is --max-route-entries)",
                     budget.namespace
                 );
-                return Some(Refusal::new("TooManyEndpoints", text));
+                return Refusal::new("TooManyEndpoints", text);
             }
         };
-        Some(Refusal::new("TooManyRouteEntries", text))
+        Refusal::new("TooManyRouteEntries", text)
     }
 }
 

@@ -146,20 +146,24 @@ fn outcomes(g: &mut Graph, tables: RouteTables, budget: RouteBudget) -> Table<Ob
     let routes = tables.inputs.routes;
     let small = Draft::SMALL.min(budget.route());
     let drafts = g.map("route_draft", routes, move |cx, key, route| {
-        let (outcome, cost) = http_route::evaluate(&mut Reader { cx, tables }, key, route, Admission::AtMost(small));
-        let outcome = (cost.entries <= small).then(|| Arc::new(outcome));
-        // One that is refused by itself pays for nothing.
-        let clusters = if cost.entries <= budget.route() { cost.clusters } else { Vec::new() };
-        Draft { age: Age::from(route.meta()), entries: cost.entries, clusters: clusters.into(), outcome }
+        let (outcome, cost) = http_route::evaluate(&mut Reader { cx, tables }, key, route, &Admission::AtMost(small));
+        let outcome = (cost.entries() <= small).then(|| Arc::new(outcome));
+        // Where it is too large by itself it pays for nothing.
+        let mut clusters = cost.clusters;
+        let large = cost.gateways.iter().filter(|charge| charge.entries > budget.route());
+        for charge in large {
+            clusters.retain(|cluster| cluster.payer.fleet != charge.fleet);
+        }
+        Draft { age: Age::from(route.meta()), gateways: cost.gateways.into(), clusters: clusters.into(), outcome }
     });
     let budgets = budget::budgets(g, drafts, tables.backends, budget);
     g.derive("route", drafts, move |cx, key, draft| {
         let admission = budgets.admission(cx, key, draft);
-        if let (Some(outcome), true) = (&draft.outcome, admission.admits(draft.entries)) {
+        if let (Some(outcome), true) = (&draft.outcome, admission.excluded().is_empty()) {
             return Some((key.clone(), Arc::clone(outcome)));
         }
         let route = cx.get(routes, key)?;
-        let (outcome, _) = http_route::evaluate(&mut Reader { cx, tables }, key, route, admission);
+        let (outcome, _) = http_route::evaluate(&mut Reader { cx, tables }, key, route, &admission);
         Some((key.clone(), Arc::new(outcome)))
     })
 }

@@ -34,6 +34,8 @@ pub(super) struct Attachments {
 pub(super) struct Attachment {
     pub(super) fleet: FleetName,
     pub(super) listeners: Vec<Taken>,
+    /// The route names nothing of it: it is a default Gateway.
+    pub(super) is_default: bool,
 }
 
 /// A listener that takes the route.
@@ -94,7 +96,7 @@ pub(super) fn attach(
             let path = refusal.path(&format!("spec.parentRefs[{index}]"));
             problems.push(Finding::error(path, &*refusal.text));
         }
-        join(&mut found.fleets, &scope.owner.fleet, taken);
+        join(&mut found.fleets, &scope.owner.fleet, taken, false);
         found.parents.push(ParentOutcome { index, owner: scope.owner.clone(), verdict });
     }
     for gateway in &defaults {
@@ -107,7 +109,7 @@ pub(super) fn attach(
             let text = format!("default {gateway}: {}", refusal.text);
             problems.push(Finding::warning(refusal.path("spec.useDefaultGateways"), text));
         }
-        join(&mut found.fleets, &scope.owner.fleet, taken);
+        join(&mut found.fleets, &scope.owner.fleet, taken, true);
         found.parents.push(ParentOutcome { index: ParentOutcome::DEFAULT, owner: scope.owner.clone(), verdict });
     }
     if !others && let Some(own) = &own {
@@ -290,13 +292,14 @@ fn admits(lookup: &mut impl Lookup, namespaces: &Namespaces, parent: &ObjectKey,
 }
 
 /// Several parent references may lead to one Gateway; each listener is taken once.
-fn join(fleets: &mut Vec<Attachment>, fleet: &FleetName, taken: Vec<Taken>) {
+fn join(fleets: &mut Vec<Attachment>, fleet: &FleetName, taken: Vec<Taken>, is_default: bool) {
     if taken.is_empty() {
         return;
     }
     match fleets.iter_mut().find(|attachment| attachment.fleet == *fleet) {
-        None => fleets.push(Attachment { fleet: fleet.clone(), listeners: taken }),
+        None => fleets.push(Attachment { fleet: fleet.clone(), listeners: taken, is_default }),
         Some(attachment) => {
+            attachment.is_default &= is_default;
             attachment.listeners.extend(taken);
             attachment.listeners.sort_by(|one, two| one.at.cmp(&two.at));
             attachment.listeners.dedup_by(|one, two| one.at == two.at);

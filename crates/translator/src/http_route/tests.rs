@@ -105,7 +105,7 @@ fn outcome(rules: Value) -> RouteOutcome {
         panic!("a route")
     };
     let key = route.meta.key.clone();
-    evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route), Admission::AtMost(u32::MAX)).0
+    evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route), &Admission::AtMost(u32::MAX)).0
 }
 
 /// The routes of the first listener.
@@ -305,7 +305,7 @@ fn a_route_without_rules_or_matches_takes_every_path() {
         panic!("a route")
     };
     let key = route.meta.key.clone();
-    let (bare, _) = evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route), Admission::AtMost(u32::MAX));
+    let (bare, _) = evaluate(&mut maps(), &key, &RouteObject::HttpRoute(route), &Admission::AtMost(u32::MAX));
     let bare_routes = routes(&bare);
     assert_eq!(bare_routes[0].matches.path, PathMatch::Prefix("/".into()));
     assert!(matches!(&bare_routes[0].action, Action::Respond(respond) if respond.status == 500));

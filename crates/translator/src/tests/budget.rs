@@ -118,6 +118,71 @@ fn of_a_namespace_the_youngest_routes_are_left_out() {
     assert!(is_accepted(&world, "e"));
 }
 
+/// A default Gateway with so many listeners from a port on that take routes from everywhere.
+fn default_gateway(name: &str, first: u16, listeners: u16) -> Object {
+    let listener = |port: u16| {
+        json!({
+            "name": format!("l{port}"), "port": port, "protocol": "HTTP",
+            "allowedRoutes": {"namespaces": {"from": "All"}},
+        })
+    };
+    let listeners: Vec<Value> = (first..first + listeners).map(listener).collect();
+    object(Kind::Gateway, name, json!({"gatewayClassName": "eg", "defaultScope": "All", "listeners": listeners}))
+}
+
+/// A route of all default Gateways.
+fn on_defaults(name: &str, matches: usize) -> Object {
+    let mut spec = spec(json!({}), 1, matches);
+    spec["useDefaultGateways"] = json!("All");
+    spec["parentRefs"] = json!([]);
+    object(Kind::HttpRoute, name, spec)
+}
+
+/// Entries on a listener.
+fn served(world: &World, listener: &str) -> usize {
+    world.hosts(listener).values().map(Vec::len).sum()
+}
+
+#[test]
+fn gateways_of_others_detach_a_guard_nowhere_else() {
+    let mut world = World::within(4_096);
+    world.apply([default_gateway("bank/web", 1000, 1), on_defaults("bank/admin", 16), on_defaults("bank/root", 1)]);
+    let own = |world: &World| served(world, "bank/web/1000");
+    let theirs = |world: &World| -> Vec<usize> {
+        (0..10).map(|at| served(world, &format!("evil/g{at}/{}", 2000 + 64 * at))).collect()
+    };
+    let before = own(&world);
+    // Together 10,880 entries of the namespace.
+    world.apply((0..10).map(|at| default_gateway(&format!("evil/g{at}"), 2000 + 64 * at, 64)));
+    assert_eq!(own(&world), before, "what others attach costs nothing here");
+    let there = theirs(&world);
+    assert_eq!(there.iter().filter(|made| **made == before).count(), 3, "3 x 1,088 fit next to the own 17: {there:?}");
+    assert!(there.iter().all(|made| [0, before].contains(made)), "never without the guard: {there:?}");
+    let problems = world.problems();
+    let says = |text: &String| text.contains("default Gateway evil/") && text.contains("parentRefs");
+    assert!(problems.iter().any(says), "{problems:?}");
+    // The guard alone is too large for one of these, and the other route does not come there either.
+    world.apply([on_defaults("bank/admin", 17)]);
+    assert_eq!(own(&world), before + 1);
+    assert!(theirs(&world).iter().all(|made| *made == 0));
+    // One that takes less of the namespace is served before these, whatever its name and age.
+    world.apply([default_gateway("zone/shared", 900, 2), on_defaults("bank/admin", 15), on_defaults("bank/more", 15)]);
+    assert_eq!(own(&world), served(&world, "zone/shared/900"));
+}
+
+#[test]
+fn listeners_of_a_named_gateway_detach_a_route_there_only() {
+    let mut world = World::within(4_096);
+    let mut both = spec(json!({}), 1, 20);
+    both["parentRefs"] = json!([{"name": "own"}, {"name": "web", "namespace": "shared"}]);
+    world.apply([default_gateway("bank/own", 1000, 1), object(Kind::HttpRoute, "bank/r", both)]);
+    let found = |world: &World| (served(world, "bank/own/1000"), served(world, "shared/web/2000"));
+    world.apply([default_gateway("shared/web", 2000, 2)]);
+    assert_eq!(found(&world), (20, 20));
+    world.apply([default_gateway("shared/web", 2000, 64)]);
+    assert_eq!(found(&world), (20, 0));
+}
+
 #[test]
 fn long_filters_host_names_clusters_and_redirects_count() {
     let long = json!([{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "x", "value": "v".repeat(3_800)}]}}]);
