@@ -164,11 +164,39 @@ pub(crate) trait Lookup: Grants {
     fn secret(&mut self, permit: &Permit) -> Option<Arc<Secret>>;
 }
 
+/// Bytes of Secrets that the objects of one namespace may be filled with, once for each object: 1,000 certificates with keys of 8 KB, or 8 of the largest
+/// Secrets. Each object takes 1.8 to 2.2 times as much (400 of 1 MB took 0.7 to 0.85 GB, measured), so 20 MB of a namespace.
+pub(crate) const MOST_SECRETS: u64 = 8 << 20;
+
+/// Bytes of the Secret that an object is filled with; 0 if none.
+pub(crate) fn secret_bytes(object: &Raw, lookup: &mut impl Lookup) -> u64 {
+    let Some(to) = object.spec.secret_ref.as_deref() else { return 0 };
+    if object.meta.key.kind().and_then(Kind::message) != Some(SECRET) {
+        return 0;
+    }
+    let Ok(permit) = permit(lookup, &object.meta.key, secret_reference(to)) else { return 0 };
+    let Some(secret) = lookup.secret(&permit) else { return 0 };
+    let length = |key: &str| secret.spec.get(key).map_or(0, |content| content.len() as u64);
+    match to.key.as_deref() {
+        Some(key) => length(key),
+        None => secret.spec.keys().map(length).sum(),
+    }
+}
+
+/// Whether an object may be filled with the content of a Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// As it says.
+    Allowed,
+    /// Older objects of its namespace have left too few bytes.
+    Crowded,
+}
+
 /// Reads what an object holds.
-pub(crate) fn read(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> Read {
+pub(crate) fn read(read: ReadRaw, object: &Raw, filling: Filling, lookup: &mut impl Lookup) -> Read {
     let key = &object.meta.key;
     let (mut reading, fault) = match key.kind().and_then(Kind::message) {
-        Some(SECRET) => read_secret(read, object, lookup),
+        Some(SECRET) => read_secret(read, object, filling, lookup),
         Some(message) => (read_config(read, message, object, &object.spec.config.0), None),
         None => (RawReading::default(), None),
     };
@@ -194,9 +222,23 @@ fn read_config(read: ReadRaw, message: &'static str, object: &Raw, config: &Json
     }
 }
 
-fn read_secret(read: ReadRaw, object: &Raw, lookup: &mut impl Lookup) -> (RawReading, Option<RefFault>) {
+fn read_secret(
+    read: ReadRaw,
+    object: &Raw,
+    filling: Filling,
+    lookup: &mut impl Lookup,
+) -> (RawReading, Option<RefFault>) {
     let config = &*object.spec.config.0;
-    let (config, fault) = match object.spec.secret_ref.as_deref().map(|to| filled(config, object, to, lookup)) {
+    let fill = |to: &RawSecretRef| match filling {
+        Filling::Allowed => filled(config, object, to, lookup),
+        Filling::Crowded => Err(unusable(&format!(
+            "Secret {}: older objects of this namespace leave too few of the {} MiB of Secrets that all may be filled with together, each of them \
+             counting; name a smaller Secret or a key of it, or use one object for several workloads",
+            to.name,
+            MOST_SECRETS >> 20
+        ))),
+    };
+    let (config, fault) = match object.spec.secret_ref.as_deref().map(fill) {
         None => (Cow::Borrowed(config), None),
         Some(Ok(config)) => (Cow::Owned(config), None),
         Some(Err(fault)) => (Cow::Borrowed(config), Some(fault)),
@@ -235,13 +277,7 @@ fn hush(fault: &mut RawFault) {
 }
 
 fn filled(config: &Json, object: &Raw, to: &RawSecretRef, lookup: &mut impl Lookup) -> Result<Json, RefFault> {
-    let reference = Reference {
-        group: Kind::Secret.group(),
-        kind: Kind::Secret.name(),
-        namespace: to.namespace.as_deref(),
-        name: &to.name,
-    };
-    let permit = permit(lookup, &object.meta.key, reference)?;
+    let permit = permit(lookup, &object.meta.key, secret_reference(to))?;
     let Some(secret) = lookup.secret(&permit) else {
         return Err(RefFault {
             reason: RefReason::NotFound,
@@ -249,6 +285,15 @@ fn filled(config: &Json, object: &Raw, to: &RawSecretRef, lookup: &mut impl Look
         });
     };
     secret::filled(config, &secret, to.key.as_deref()).map_err(|text| unusable(&format!("{}: {text}", permit.target())))
+}
+
+fn secret_reference(to: &RawSecretRef) -> Reference<'_> {
+    Reference {
+        group: Kind::Secret.group(),
+        kind: Kind::Secret.name(),
+        namespace: to.namespace.as_deref(),
+        name: &to.name,
+    }
 }
 
 fn unusable(text: &str) -> RefFault {

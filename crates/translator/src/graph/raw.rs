@@ -11,10 +11,10 @@ use store::{FactKey, RawState, Tables};
 
 use super::backend::EndpointSet;
 use super::{Base, EndpointSets};
-use crate::key::InFleet;
+use crate::key::{Age, InFleet, Seniority};
 use crate::lookup::{RawTables, Reader, selects_namespace};
 use crate::raw::trial::Known;
-use crate::raw::{self, Aim, Anchor, Composed, OfferKey, RawOutcome, Read, Selected};
+use crate::raw::{self, Aim, Anchor, Composed, Filling, OfferKey, RawOutcome, Read, Selected};
 use crate::reference::pod::{self, Guest};
 
 /// What workloads get, by the set of endpoints that comes along.
@@ -105,8 +105,11 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
 fn readings(g: &mut Graph, base: &Base) -> Table<ObjectKey, Arc<Read>> {
     let (inputs, grants, own, settings) = (base.inputs, base.grants, base.own, base.settings);
     let read = base.options.read_raw;
+    let late = late(g, base);
     let parse = move |cx: &mut Cx<'_>, object: &Raw| {
-        Arc::new(raw::read(read, object, &mut Reader { cx, tables: RawTables { inputs, grants } }))
+        let is_late = cx.contains(late, &object.meta.key);
+        let filling = if is_late { Filling::Crowded } else { Filling::Allowed };
+        Arc::new(raw::read(read, object, filling, &mut Reader { cx, tables: RawTables { inputs, grants } }))
     };
     let parsed = g.map("raw_parsed", inputs.raw, move |cx, _, object| parse(cx, object));
     let judged =
@@ -127,6 +130,31 @@ fn readings(g: &mut Graph, base: &Base) -> Table<ObjectKey, Arc<Read>> {
             Some(earlier) => Arc::new(found.or(&Read::within(&earlier, &settings.raw_rules(cx)))),
             None => Arc::clone(found),
         }
+    })
+}
+
+/// Objects for whose Secrets older ones of their namespace have left too few bytes. One that is served in its earlier form counts as the larger one.
+fn late(g: &mut Graph, base: &Base) -> Table<ObjectKey, ()> {
+    let (inputs, grants, own) = (base.inputs, base.grants, base.own);
+    let bytes = g.derive("raw_secret_bytes", inputs.raw, move |cx, key, object| {
+        let earlier = cx.get(own.raw_served, key).cloned();
+        let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
+        let earlier = earlier.map_or(0, |earlier| raw::secret_bytes(&earlier, &mut reader));
+        let bytes = raw::secret_bytes(object, &mut reader).max(earlier);
+        (bytes > 0).then(|| (Seniority { age: Age::from(&object.meta), object: key.clone() }, bytes))
+    });
+    let by_namespace = g
+        .index("raw_secret_bytes_by_namespace", bytes, |key: &Seniority, _| [Arc::<str>::from(key.object.namespace())]);
+    g.derive_group("late_raw_secret", by_namespace, |_, _, members| {
+        let mut left = raw::MOST_SECRETS;
+        let late = members.iter().filter(|(_, bytes)| match left.checked_sub(**bytes) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        });
+        late.map(|(key, _)| (key.object.clone(), ())).collect::<Vec<_>>()
     })
 }
 

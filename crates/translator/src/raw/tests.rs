@@ -92,6 +92,32 @@ fn said(world: &World, kind: Kind, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn secrets_that_many_objects_name_fill_a_bounded_number() {
+    let mut world =
+        World { translator: Translator::new(Options { file_mode: true, read_raw: verbatim, ..Options::default() }) };
+    let secret = |name: &str, length: usize| {
+        let meta = ObjectMeta::new(ObjectKey::of(Kind::Secret, "shop", name));
+        with_meta(Kind::Secret, meta, json!({"stringData": {"token": "x".repeat(length), "small": "y"}}))
+    };
+    let object = |name: &str, key: &str| {
+        let more = json!({"secretRef": {"name": "s", "key": key}});
+        raw(Kind::EnvoySecret, name, None, more, json!({"name": name, "generic_secret": {}}))
+    };
+    world.apply([pod("shop", "a", &[]), secret("s", (1 << 20) - 10)]);
+    world.apply((0..40).map(|at| object(&format!("o{at:02}"), "token")));
+    let found = given(&world);
+    assert_eq!(found.len(), 8, "8 MiB of 1 MiB each: {found:?}");
+    assert!(found.iter().any(|one| one.ends_with("o00")) && !found.iter().any(|one| one.ends_with("o08")), "{found:?}");
+    let words = said(&world, Kind::EnvoySecret, "o39").concat();
+    assert!(words.contains("ResolvedRefs=False/InvalidSecret") && words.contains("8 MiB"), "{words}");
+    // The remedy that it names; and a Secret that becomes small.
+    world.apply([object("o39", "small")]);
+    assert_eq!(given(&world).len(), 9);
+    world.apply([secret("s", 100)]);
+    assert_eq!(given(&world).len(), 40);
+}
+
+#[test]
 fn a_resource_goes_to_the_workloads_of_its_namespace_that_have_all_its_labels() {
     let mut world = world();
     world.apply([
