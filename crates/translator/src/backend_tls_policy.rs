@@ -12,9 +12,11 @@ use ir::cluster::{SubjectAltName, Trust, UpstreamTls};
 use crate::backend::object::Lookup;
 use crate::backend::{Encryption, SecretPart, SecretUse, holds_bundles, no_bundle};
 use crate::backend_traffic_policy::{PolicyTarget, Target};
+use crate::key::Age;
 use crate::listener::Refusal;
 use crate::reference::{Reference, permit, unfit};
-use crate::{secret, status};
+use crate::secret::{self, Size};
+use crate::status;
 
 /// A policy, judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub(crate) struct TlsPolicy {
     pub(crate) unresolved: Option<Refusal>,
     /// What is written and ignored: reason and words.
     pub(crate) warnings: Vec<(&'static str, String)>,
+    /// Precedence among the policies of its namespace.
+    pub(crate) age: Age,
+    /// Bytes of its bundle, once for each of its targets.
+    pub(crate) weight: Size,
 }
 
 /// Why a policy cannot be used.
@@ -46,21 +52,25 @@ pub(crate) fn read(lookup: &mut impl Lookup, key: &ObjectKey, policy: &BackendTl
         Some(fault) => Err(TlsFault { written: Some(fault.clone()), ..invalid(&fault.to_string()) }),
         None => upstream(lookup, key, &policy.spec.validation),
     };
-    let (tls, unresolved) = match read {
-        Ok(Verified { tls, bundle, unresolved }) => {
-            (Ok(Encryption::tls(tls, bundle.into_iter().collect())), unresolved)
+    let (tls, unresolved, size) = match read {
+        Ok(Verified { tls, bundle, unresolved, size }) => {
+            (Ok(Encryption::tls(tls, bundle.into_iter().collect())), unresolved, size)
         }
-        Err(fault) => (Err(fault), None),
+        Err(fault) => (Err(fault), None, Size::default()),
     };
+    let targets = targets(policy);
+    let times = u32::try_from(targets.len()).unwrap_or(u32::MAX);
     let ignored = policy.spec.ignored.iter().map(|field| (status::UNSUPPORTED, field.to_string()));
     let options = (!policy.spec.options.is_empty())
         .then(|| (status::UNSUPPORTED, "spec.options: no option is known, they are ignored".to_owned()));
     TlsPolicy {
         generation: policy.meta.generation,
-        targets: targets(policy),
+        targets,
         tls,
         unresolved,
         warnings: ignored.chain(options).collect(),
+        age: Age::from(&policy.meta),
+        weight: Size(size.0.saturating_mul(times)),
     }
 }
 
@@ -68,6 +78,17 @@ impl TlsPolicy {
     /// Over what its backends are spoken to.
     pub(crate) fn encryption(&self) -> Encryption {
         self.tls.clone().unwrap_or(Encryption::Closed)
+    }
+
+    /// The same where older policies of its namespace have left too little for its bundle: nothing is sent to its targets.
+    pub(crate) fn beyond_budget(&self) -> Self {
+        let text = format!(
+            "the bundle has {} KiB (once for each target), and older BackendTLSPolicies of the namespace leave less of the {} KiB that all may have \
+             together: leave out the authorities that are not needed, or use fewer policies",
+            self.weight.0,
+            secret::MOST_BUNDLES.0
+        );
+        Self { tls: Err(too_large(&text)), unresolved: None, ..self.clone() }
     }
 
     /// The field for the sake of which nothing is sent to its targets, and what these are.
@@ -161,6 +182,8 @@ pub(crate) struct Verified {
     pub(crate) bundle: Option<SecretUse>,
     /// Why not all that is written can be used; it is checked with the rest.
     pub(crate) unresolved: Option<Refusal>,
+    /// The size of the bundle.
+    pub(crate) size: Size,
 }
 
 /// Reads how a certificate is to be checked, as an object says it that lies at `key`.
@@ -169,13 +192,13 @@ pub(crate) fn upstream(
     key: &ObjectKey,
     validation: &BackendTlsValidation,
 ) -> Result<Verified, TlsFault> {
-    let (trust, bundle, unresolved) =
+    let (trust, bundle, unresolved, size) =
         match (&*validation.ca_certificate_refs, validation.well_known_ca_certificates.as_deref()) {
             (references @ [_, ..], None) => {
-                let (bundle, unresolved) = bundles(lookup, key, references)?;
-                (Trust::Bundle(secret::name(&bundle)), Some(bundle), unresolved)
+                let (bundle, size, unresolved) = bundles(lookup, key, references)?;
+                (Trust::Bundle(secret::name(&bundle)), Some(bundle), unresolved, size)
             }
-            ([], Some("System")) => (Trust::System, None, None),
+            ([], Some("System")) => (Trust::System, None, None, Size::default()),
             ([], Some(word)) => {
                 return Err(invalid(&format!("wellKnownCACertificates {word:?} is not supported, System is")));
             }
@@ -188,7 +211,7 @@ pub(crate) fn upstream(
         trust,
         certificate: None,
     };
-    Ok(Verified { tls, bundle, unresolved })
+    Ok(Verified { tls, bundle, unresolved, size })
 }
 
 fn subject_alt_name(name: &Written) -> Result<SubjectAltName, TlsFault> {
@@ -208,7 +231,7 @@ fn bundles(
     lookup: &mut impl Lookup,
     key: &ObjectKey,
     references: &[LocalObjectRef],
-) -> Result<(SecretUse, Option<Refusal>), TlsFault> {
+) -> Result<(SecretUse, Size, Option<Refusal>), TlsFault> {
     let (mut found, mut unresolved) = (Vec::with_capacity(references.len()), None);
     for (index, reference) in references.iter().enumerate() {
         match bundle(lookup, key, reference) {
@@ -219,8 +242,8 @@ fn bundles(
             }
         }
     }
-    match (SecretUse::bundles(found), unresolved) {
-        (Some(bundle), unresolved) => Ok((bundle, unresolved)),
+    match (secret::join(found).map_err(|text| too_large(&text))?, unresolved) {
+        (Some((bundle, size)), unresolved) => Ok((bundle, size, unresolved)),
         (None, resolved) => {
             let (text, at) = resolved.as_ref().map_or(("", ""), |refusal| (&*refusal.text, &*refusal.at));
             Err(TlsFault { accepted: Refusal::new("NoValidCACertificate", text).at(at), resolved, written: None })
@@ -228,7 +251,7 @@ fn bundles(
     }
 }
 
-fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef) -> Result<ObjectKey, Refusal> {
+fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef) -> Result<(ObjectKey, Size), Refusal> {
     let LocalObjectRef { group, kind, name } = reference;
     let to = Reference { group, kind, namespace: None, name };
     let permit = permit(lookup, key, to).map_err(|found| Refusal::new(INVALID_BUNDLE, found.text))?;
@@ -237,13 +260,21 @@ fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef)
         return Err(Refusal::new("InvalidKind", no_bundle(group, kind)));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
-        Some(Ok(())) => Ok(target.clone()),
+        Some(Ok(size)) => Ok((target.clone(), size)),
         Some(Err(text)) => Err(Refusal::new(INVALID_BUNDLE, format!("{target}: {text}"))),
         None => Err(Refusal::new(INVALID_BUNDLE, format!("{target} does not exist"))),
     }
 }
 
 const INVALID_BUNDLE: &str = "InvalidCACertificateRef";
+
+fn too_large(text: &str) -> TlsFault {
+    let refusal = |reason| Refusal::new(reason, text).at(REFERENCES);
+    TlsFault { accepted: refusal("NoValidCACertificate"), resolved: Some(refusal(INVALID_BUNDLE)), written: None }
+}
+
+/// The field that names bundles.
+const REFERENCES: &str = "spec.validation.caCertificateRefs";
 
 fn invalid(text: &str) -> TlsFault {
     TlsFault { accepted: Refusal::new("Invalid", text).at("spec.validation"), resolved: None, written: None }

@@ -28,7 +28,7 @@ pub(crate) trait Lookup: Grants {
     /// Whose class it is.
     fn class(&mut self, name: &str) -> ClassOf;
     /// Whether a certificate or bundle is there and good; none if it is not there.
-    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<secret::Verdict>;
     /// Returns true if proxies refused the content that a secret has now, and have none in its place.
     fn lacks_secret(&mut self, fleet: &FleetName, wanted: &SecretUse) -> bool;
     /// Whether there can be objects of this kind at all.

@@ -80,7 +80,7 @@ impl HasGrants for BackendTables {
 }
 
 impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
-    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<secret::Verdict> {
         secret_verdict(self.cx, self.tables.secrets, permit, part)
     }
 
@@ -104,12 +104,7 @@ impl crate::backend::object::Lookup for Reader<'_, '_, BackendTables> {
     }
 }
 
-fn secret_verdict(
-    cx: &mut Cx<'_>,
-    secrets: Secrets,
-    permit: &Permit,
-    part: SecretPart,
-) -> Option<Result<(), Arc<str>>> {
+fn secret_verdict(cx: &mut Cx<'_>, secrets: Secrets, permit: &Permit, part: SecretPart) -> Option<secret::Verdict> {
     let wanted = SecretUse::of(permit.target().clone(), part);
     cx.get(secrets.verdicts_of(&wanted.object), &wanted).cloned()
 }
@@ -158,7 +153,7 @@ impl gateway::Lookup for Reader<'_, '_, GatewayTables> {
         self.tables.class(self.cx, name)
     }
 
-    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>> {
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<secret::Verdict> {
         secret_verdict(self.cx, self.tables.secrets, permit, part)
     }
 

@@ -3,6 +3,7 @@
 mod key;
 mod pem;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{ClusterTrustBundle, ConfigMap, Kind, ObjectKey, Secret, Timestamp};
@@ -32,10 +33,43 @@ impl Parsed {
         Self { content: Err(text.into()), not_after: None }
     }
 
-    /// Good, or why not: all that readers of the verdict need.
-    pub(crate) fn verdict(&self) -> Result<(), Arc<str>> {
-        self.content.as_ref().map(drop).map_err(Arc::clone)
+    /// Its size if it is good, or why it is not: all that readers of the verdict need.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let bytes = match self.content.as_ref().map_err(Arc::clone)? {
+            SecretContent::Certificate { chain, key } => chain.0.len().saturating_add(key.0.len()),
+            SecretContent::Bundle(bundle) => bundle.0.len(),
+        };
+        Ok(Size(u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)))
     }
+}
+
+/// The size of a content that can be used, or why it cannot.
+pub(crate) type Verdict = Result<Size, Arc<str>>;
+
+/// A size in KiB, rounded up: a certificate that is renewed has the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size(pub(crate) u32);
+
+/// Largest bundle that is trusted as one: 1 MiB is what a `ConfigMap` of Kubernetes may hold, and the store of Mozilla has 220 KB. An Envoy takes some six
+/// times as much for each cluster that has it.
+const MOST_BUNDLE: Size = Size(1 << 10);
+
+/// Bytes of bundles that the `BackendTLSPolicy` objects of one namespace may bring into clusters, a policy its bundle once for each of its targets; and
+/// those that the listeners of one Gateway may bring. 16 MiB are 70 times Mozilla's store of 220 KB, or 8,000 authorities of 2 KB. Each is a product:
+/// of 8 bundles there are 255 subsets. An Envoy takes six times as much (40 to 55 MB for 8 MB, measured), so some 100 MB.
+pub(crate) const MOST_BUNDLES: Size = Size(16 << 10);
+
+/// Joins the bundles that are trusted together; none where there is none. The same bundles in another order are the same.
+pub(crate) fn join(found: Vec<(ObjectKey, Size)>) -> Result<Option<(SecretUse, Size)>, String> {
+    let found: BTreeMap<ObjectKey, Size> = found.into_iter().collect();
+    let size = Size(found.values().fold(0, |sum, size| size.0.saturating_add(sum)));
+    if size > MOST_BUNDLE {
+        return Err(format!(
+            "the bundles of caCertificateRefs have {} KiB together, and {} can be used: leave out the authorities that are not needed",
+            size.0, MOST_BUNDLE.0
+        ));
+    }
+    Ok(SecretUse::bundles(found.into_keys()).map(|bundle| (bundle, size)))
 }
 
 /// The name under which a proxy asks for a certificate.
@@ -88,13 +122,14 @@ pub(crate) fn content(
     if wanted.with.is_empty() {
         return part(wanted);
     }
-    let mut joined = Vec::new();
+    let mut texts = Vec::new();
     for one in wanted.parts() {
         let SecretContent::Bundle(Hidden(text)) = part(&one)? else { return None };
-        joined.extend_from_slice(&text);
-        if !text.ends_with(b"\n") {
-            joined.push(b'\n');
-        }
+        texts.push(text);
+    }
+    let (mut joined, mut seen) = (Vec::new(), BTreeSet::new());
+    for block in texts.iter().flat_map(|text| pem::written(text)).filter(|block| seen.insert(*block)) {
+        joined.extend_from_slice(block);
     }
     Some(SecretContent::Bundle(Hidden(joined.into())))
 }
@@ -165,7 +200,7 @@ const MOST_CERTIFICATES: usize = 16;
 /// Reads a chain whose first certificate belongs to the key. The error never quotes either.
 pub(crate) fn read_pair(chain: &[u8], key: &[u8]) -> Result<Pair, String> {
     let certificates = certificates(chain, Revocations::Skip).map_err(|error| format!("tls.crt: {error}"))?;
-    let count = certificates.ders.len();
+    let count = certificates.count;
     if count > MOST_CERTIFICATES {
         return Err(format!(
             "tls.crt: the chain has {count} certificates, and at most {MOST_CERTIFICATES} can be used: keep the certificate and the authorities between it and \
@@ -238,6 +273,9 @@ enum Revocations {
 /// Certificates in their order.
 #[derive(Default)]
 struct Certificates {
+    /// Those that are read, repeated ones included.
+    count: usize,
+    /// Of a bundle each once, whatever its text repeats.
     ders: Vec<Vec<u8>>,
     /// The same in canonical PEM, with the revocation lists that are kept.
     text: Vec<u8>,
@@ -246,12 +284,19 @@ struct Certificates {
 
 /// Reads all certificates of a text. Each has to be readable, and there has to be one. Blocks of other kinds are left out.
 fn certificates(text: &[u8], revocations: Revocations) -> Result<Certificates, String> {
-    let mut found = Certificates::default();
+    let (mut found, mut seen) = (Certificates::default(), BTreeSet::new());
+    let mut is_new = |der: &Vec<u8>| revocations == Revocations::Skip || seen.insert(der.clone());
     for block in pem::blocks(text) {
         let block = block.map_err(|defect| defect.to_string())?;
-        let number = found.ders.len() + 1;
+        let number = found.count + 1;
         match block.label {
-            "CERTIFICATE" | "X509 CERTIFICATE" => found.add(block.der().map_err(|defect| defect.to_string())?)?,
+            "CERTIFICATE" | "X509 CERTIFICATE" => {
+                let der = block.der().map_err(|defect| defect.to_string())?;
+                found.count = number;
+                if is_new(&der) {
+                    found.add(number, der)?;
+                }
+            }
             "TRUSTED CERTIFICATE" => {
                 return Err(format!(
                     "certificate {number} has the label TRUSTED CERTIFICATE, whose trust settings are not supported: convert it with openssl x509"
@@ -263,7 +308,9 @@ fn certificates(text: &[u8], revocations: Revocations) -> Result<Certificates, S
                 if !is_list {
                     return Err(format!("block {} is no revocation list", block.number));
                 }
-                pem::write(&mut found.text, "X509 CRL", &der);
+                if is_new(&der) {
+                    pem::write(&mut found.text, "X509 CRL", &der);
+                }
             }
             _ => {}
         }
@@ -275,8 +322,7 @@ fn certificates(text: &[u8], revocations: Revocations) -> Result<Certificates, S
 }
 
 impl Certificates {
-    fn add(&mut self, der: Vec<u8>) -> Result<(), String> {
-        let number = self.ders.len() + 1;
+    fn add(&mut self, number: usize, der: Vec<u8>) -> Result<(), String> {
         let (rest, parsed) =
             X509Certificate::from_der(&der).map_err(|_| format!("certificate {number} cannot be read"))?;
         if !rest.is_empty() {

@@ -64,12 +64,23 @@ pub(crate) fn read(
             Err(fault) => unresolved = Some(refusal(&policy.meta.key, &provider.backend_ref, fault)),
         }
     }
+    let bytes = tracer.as_ref().map_or(0, |tracer| size(&tracer.tracing));
+    let mut fault: Option<Arc<str>> = spec.fault.as_ref().map(|fault| fault.to_string().into());
+    if bytes > MOST_BYTES {
+        tracer = None;
+        let text = format!(
+            "its names, attributes and headers have {bytes} bytes together, and {MOST_BYTES} can be used, as each listener of the Gateway \
+             repeats them; nothing is recorded; write fewer or shorter ones"
+        );
+        fault = fault.or_else(|| Some(format!("spec.tracing: {text}").into()));
+        told_here.push(("spec.tracing".to_owned(), text));
+    }
     let ignored = spec.ignored.iter().map(|field| (status::UNSUPPORTED, field.to_string()));
     let told = told_here.iter().map(|(field, text)| (status::UNSUPPORTED, format!("{field}: {text}")));
     TelemetryPolicy {
         generation: policy.meta.generation,
         targets: targets(policy),
-        fault: spec.fault.as_ref().map(|fault| fault.to_string().into()),
+        fault,
         tracer,
         unresolved,
         warnings: ignored.chain(told).collect(),
@@ -109,6 +120,22 @@ const SERVICE_NAME: &str = "envoy";
 
 /// Of a span: each is in each listener and host name of a Gateway.
 const MOST_ATTRIBUTES: usize = 64;
+
+/// Bytes of the texts of a policy: each listener of its Gateway has them, so 2,048 listeners have 16 MiB. Attributes for which 64 have 128 bytes each are
+/// longer than those of OpenTelemetry's conventions.
+const MOST_BYTES: usize = 8 << 10;
+
+/// Bytes of the texts that each listener has.
+fn size(tracing: &Tracing) -> usize {
+    let of_value = |value: &SpanValue| match value {
+        SpanValue::Literal(text) | SpanValue::RequestHeader(text) | SpanValue::ResponseHeader(text) => text.len(),
+        _ => 0,
+    };
+    let attributes = tracing.attributes.iter().map(|one| one.name.len() + of_value(&one.value));
+    let headers = tracing.headers.iter().map(|(name, value)| name.len() + value.len());
+    let span_name = tracing.span_name.as_deref().map_or(0, str::len);
+    attributes.chain(headers).sum::<usize>() + tracing.service_name.len() + span_name
+}
 
 /// All of a whole, in the unit of [`Tracing::sampling`].
 const WHOLE: u32 = 1_000_000;

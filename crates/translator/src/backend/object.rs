@@ -21,7 +21,7 @@ use crate::secret;
 /// What a `Backend` asks of the tables.
 pub(crate) trait Lookup: Grants {
     /// Whether a certificate or bundle is there and good; none if it is not there.
-    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<Result<(), Arc<str>>>;
+    fn secret(&mut self, permit: &Permit, part: SecretPart) -> Option<secret::Verdict>;
     /// Whether there can be objects of this kind at all.
     fn is_served(&mut self, object: &ObjectKey) -> bool;
     /// Returns the Service behind an address of a cluster, if an endpoint of it is at a place to which no backend leads.
@@ -226,8 +226,9 @@ fn upstream(lookup: &mut impl Lookup, object: &ObjectKey, tls: &BackendTls) -> R
         (true, ..) => Trust::Anything,
         (false, references @ [_, ..], None) => {
             let bundles = references.iter().map(|reference| bundle(lookup, object, reference));
-            let bundles = SecretUse::bundles(bundles.collect::<Result<Vec<_>, _>>()?);
-            let bundle = bundles.ok_or_else(|| fault(format!("{object}: caCertificateRefs is empty")))?;
+            let bundles = secret::join(bundles.collect::<Result<Vec<_>, _>>()?);
+            let bundles = bundles.map_err(|text| fault(format!("{object}: {text}")))?;
+            let (bundle, _) = bundles.ok_or_else(|| fault(format!("{object}: caCertificateRefs is empty")))?;
             let trust = Trust::Bundle(secret::name(&bundle));
             secrets.push(bundle);
             trust
@@ -253,14 +254,18 @@ fn upstream(lookup: &mut impl Lookup, object: &ObjectKey, tls: &BackendTls) -> R
 }
 
 /// Certificates to believe; with one of several missing, what the user wants believed is not known.
-fn bundle(lookup: &mut impl Lookup, object: &ObjectKey, reference: &LocalObjectRef) -> Result<ObjectKey, RefFault> {
+fn bundle(
+    lookup: &mut impl Lookup,
+    object: &ObjectKey,
+    reference: &LocalObjectRef,
+) -> Result<(ObjectKey, secret::Size), RefFault> {
     let permit = permit(lookup, object, Reference::from(reference))?;
     if !holds_bundles(permit.target().kind()) || !lookup.is_served(permit.target()) {
         let text = format!("{object}: {}", no_bundle(&reference.group, &reference.kind));
         return Err(RefFault { reason: RefReason::InvalidKind, text: text.into() });
     }
-    usable(lookup, object, &permit, SecretPart::Bundle)?;
-    Ok(permit.target().clone())
+    let size = usable(lookup, object, &permit, SecretPart::Bundle)?;
+    Ok((permit.target().clone(), size))
 }
 
 pub(super) fn usable(
@@ -268,9 +273,9 @@ pub(super) fn usable(
     object: &ObjectKey,
     permit: &Permit,
     part: SecretPart,
-) -> Result<(), RefFault> {
+) -> Result<secret::Size, RefFault> {
     let text = match lookup.secret(permit, part) {
-        Some(Ok(())) => return Ok(()),
+        Some(Ok(size)) => return Ok(size),
         Some(Err(text)) => format!("{object}: {}: {text}", permit.target()),
         None => format!("{object}: {} does not exist", permit.target()),
     };

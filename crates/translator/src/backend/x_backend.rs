@@ -129,8 +129,9 @@ fn upstream(
         return Err(fault(format!("tls.mode {word:?} is not supported")));
     }
     let Some(validation) = tls.validation.as_deref() else { return Err(fault("tls.validation is needed".to_owned())) };
-    let Verified { tls: mut upstream, bundle, unresolved } = backend_tls_policy::upstream(lookup, object, validation)
-        .map_err(|found| fault(found.accepted.text.to_string()))?;
+    let Verified { tls: mut upstream, bundle, unresolved, .. } =
+        backend_tls_policy::upstream(lookup, object, validation)
+            .map_err(|found| fault(found.accepted.text.to_string()))?;
     let mut secrets: Vec<SecretUse> = bundle.into_iter().collect();
     if tls.mode == XBackendTlsMode::ClientAndServer {
         let Some(reference) = &tls.client_certificate_ref else {

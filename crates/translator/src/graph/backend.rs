@@ -22,7 +22,7 @@ use crate::backend_tls_policy::{self, TlsPolicy};
 use crate::backend_traffic_policy::{self as policy, Claim, PolicyTarget};
 use crate::digest::Digest;
 use crate::gateway;
-use crate::key::{BackendKey, ClusterTarget, Transport};
+use crate::key::{BackendKey, ClusterTarget, Seniority, Transport};
 use crate::listener_set;
 use crate::lookup::{BackendTables, Reader, ServiceAddresses};
 use crate::route_budget;
@@ -34,7 +34,7 @@ use crate::x_backend_traffic_policy::{self, BackendPolicy};
 #[derive(Clone, Copy)]
 pub(crate) struct Secrets {
     pub(crate) parsed: [Table<SecretUse, Arc<Parsed>>; 3],
-    verdicts: [Table<SecretUse, Result<(), Arc<str>>>; 3],
+    verdicts: [Table<SecretUse, secret::Verdict>; 3],
 }
 
 /// What there is once for each kind of [`Secrets`], of the kind of an object.
@@ -48,7 +48,7 @@ fn of_secret<T>([secrets, config_maps, trust_bundles]: [T; 3], object: &ObjectKe
 
 impl Secrets {
     /// Good or bad; changes when that changes and not with every rotation.
-    pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<SecretUse, Result<(), Arc<str>>> {
+    pub(crate) fn verdicts_of(&self, object: &ObjectKey) -> Table<SecretUse, secret::Verdict> {
         of_secret(self.verdicts, object)
     }
 
@@ -478,10 +478,11 @@ impl TlsPolicies {
 pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsPolicies {
     let (inputs, grants, installed) = (base.inputs.backend_tls_policies, base.grants, base.installed);
     let (addresses, sockets) = (base.addresses, base.inputs.socket_paths);
-    let policies = g.map("tls_policy", inputs, move |cx, key, policy| {
+    let read = g.map("tls_policy_reading", inputs, move |cx, key, policy| {
         let mut reader = Reader { cx, tables: BackendTables { grants, addresses, secrets, installed, sockets } };
         Arc::new(backend_tls_policy::read(&mut reader, key, policy))
     });
+    let policies = within_budget(g, read);
     let claims = g.derive("tls_policy_claim", inputs, |_, _, policy| {
         policy::claims(&policy.meta, backend_tls_policy::targets(policy))
     });
@@ -490,6 +491,30 @@ pub(super) fn tls_policies(g: &mut Graph, base: &Base, secrets: Secrets) -> TlsP
         policy.spec.for_all.then(|| Arc::<str>::from(key.namespace()))
     });
     TlsPolicies { policies, claims: ClaimsOnBackends::declare(g, names, claims), for_all }
+}
+
+/// Policies, of which those whose bundles are beyond what is left for their namespace cannot be used: the oldest come first.
+fn within_budget(g: &mut Graph, read: Table<ObjectKey, Arc<TlsPolicy>>) -> Table<ObjectKey, Arc<TlsPolicy>> {
+    let weights = g.derive("tls_policy_weight", read, |_, key, policy| {
+        let key = Seniority { age: policy.age, object: key.clone() };
+        (policy.weight > secret::Size::default()).then(|| (key, policy.weight))
+    });
+    let by_namespace =
+        g.index("tls_policy_by_namespace", weights, |key: &Seniority, _| [Arc::<str>::from(key.object.namespace())]);
+    let late = g.derive_group("late_tls_policy", by_namespace, |_, _, members| {
+        let mut left = secret::MOST_BUNDLES.0;
+        let late = members.iter().filter(|(_, weight)| match left.checked_sub(weight.0) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        });
+        late.map(|(key, _)| (key.object.clone(), ())).collect::<Vec<_>>()
+    });
+    g.map("tls_policy", read, move |cx, key, policy| {
+        if cx.contains(late, key) { Arc::new(policy.beyond_budget()) } else { Arc::clone(policy) }
+    })
 }
 
 /// Which policy says how many retries and which sessions there are with a backend.

@@ -251,7 +251,7 @@ pub(crate) fn certificate(
         return Err(invalid(format!("{} cannot hold a certificate, a Secret can", target.kind_name())));
     }
     match lookup.secret(&permit, SecretPart::Certificate) {
-        Some(Ok(())) => Ok(SecretUse::of(target.clone(), SecretPart::Certificate)),
+        Some(Ok(_)) => Ok(SecretUse::of(target.clone(), SecretPart::Certificate)),
         Some(Err(text)) => Err(invalid(format!("{target}: {text}"))),
         None => Err(invalid(format!("{target} does not exist")).naming(target.clone())),
     }

@@ -5,9 +5,10 @@ use api::gateway::{FrontendTls, FrontendTlsValidation, FrontendValidationMode};
 use api::reference::ObjectRef;
 
 use super::{ClientPlan, ListenerPlan, Refusal, Speaks};
-use crate::backend::{SecretPart, SecretUse, holds_bundles, no_bundle};
+use crate::backend::{SecretPart, holds_bundles, no_bundle};
 use crate::gateway::Lookup;
 use crate::reference::{RefReason, Reference, permit};
+use crate::secret::{self, Size};
 
 /// Writes to every HTTPS listener how certificates of clients are judged there. A listener whose references all lead nowhere
 /// serves nobody; one of which some do believes the others.
@@ -17,6 +18,7 @@ pub(super) fn validate(
     frontend: &FrontendTls,
     listeners: &mut [ListenerPlan],
 ) {
+    let mut left = secret::MOST_BUNDLES.0;
     for listener in listeners.iter_mut().filter(|listener| listener.speaks == Some(Speaks::Https)) {
         let own = frontend.per_port.iter().enumerate().find(|(_, entry)| entry.port == listener.port);
         let (config, path) = match own {
@@ -24,7 +26,14 @@ pub(super) fn validate(
             None => (&frontend.default_tls, "spec.tls.frontend.default.validation".to_owned()),
         };
         let Some(validation) = config.validation.as_ref() else { continue };
-        match plan(lookup, gateway, (validation, &path)) {
+        let within = |(client, size, unresolved): (ClientPlan, Size, Option<Refusal>)| match left.checked_sub(size.0) {
+            Some(rest) => {
+                left = rest;
+                Ok((client, unresolved))
+            }
+            None => Err(too_large(beyond_budget(size), &path)),
+        };
+        match plan(lookup, gateway, (validation, &path)).and_then(within) {
             Ok((client, unresolved)) => {
                 listener.client = Some(client);
                 listener.untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set()));
@@ -91,7 +100,7 @@ fn plan(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
     (validation, path): (&FrontendTlsValidation, &str),
-) -> Result<(ClientPlan, Option<Refusal>), (Refusal, Refusal)> {
+) -> Result<(ClientPlan, Size, Option<Refusal>), (Refusal, Refusal)> {
     let required = match &validation.mode {
         FrontendValidationMode::AllowValidOnly => true,
         FrontendValidationMode::AllowInsecureFallback => false,
@@ -111,9 +120,8 @@ fn plan(
             }
         }
     }
-    const NO_VALID: &str = "NoValidCACertificate";
-    match (SecretUse::bundles(found), unresolved) {
-        (Some(bundle), unresolved) => Ok((ClientPlan { bundle, required }, unresolved)),
+    match (secret::join(found).map_err(|text| too_large(text, path))?, unresolved) {
+        (Some((bundle, size)), unresolved) => Ok((ClientPlan { bundle, required }, size, unresolved)),
         (None, Some(refusal)) => {
             let accepted = Refusal { reason: NO_VALID, ..refusal.clone() };
             Err((refusal, accepted))
@@ -126,8 +134,23 @@ fn plan(
 }
 
 const INVALID_BUNDLE: &str = "InvalidCACertificateRef";
+const NO_VALID: &str = "NoValidCACertificate";
 
-fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<ObjectKey, Refusal> {
+fn beyond_budget(size: Size) -> String {
+    format!(
+        "the bundle has {} KiB, and listeners before this one leave less of the {} KiB that those of a Gateway may have together: leave out the \
+         authorities that are not needed, or use fewer listeners",
+        size.0,
+        secret::MOST_BUNDLES.0
+    )
+}
+
+fn too_large(text: String, path: &str) -> (Refusal, Refusal) {
+    let refusal = |reason| Refusal::new(reason, &*text).at(format!("{path}.caCertificateRefs"));
+    (refusal(INVALID_BUNDLE), refusal(NO_VALID))
+}
+
+fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) -> Result<(ObjectKey, Size), Refusal> {
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
         RefReason::InvalidKind | RefReason::NotFound | RefReason::NoPort | RefReason::UnsupportedProtocol => {
@@ -139,7 +162,7 @@ fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) 
         return Err(Refusal::new("InvalidCACertificateKind", no_bundle(&reference.group, &reference.kind)));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
-        Some(Ok(())) => Ok(target.clone()),
+        Some(Ok(size)) => Ok((target.clone(), size)),
         Some(Err(text)) => Err(Refusal::new(INVALID_BUNDLE, format!("{target}: {text}"))),
         None => {
             let text = format!("{target} does not exist");

@@ -147,6 +147,21 @@ pub(super) fn write(to: &mut Vec<u8>, label: &str, der: &[u8]) {
     line(&[END, label.as_bytes(), DASHES]);
 }
 
+/// The blocks of a text that [`write`] made, each with its first and last line.
+pub(super) fn written(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memmem::find(rest, END).unwrap_or(rest.len());
+        let line = rest.get(end..).and_then(|tail| memchr::memchr(b'\n', tail)).map_or(rest.len(), |at| end + at + 1);
+        let (block, after) = rest.split_at_checked(line)?;
+        rest = after;
+        Some(block)
+    })
+}
+
 /// Returns a description of a text without a usable block, if users are known to take such a text for PEM.
 pub(super) fn mistaken(text: &[u8]) -> Option<&'static str> {
     let found = MISTAKEN.iter().find(|(start, _)| text.trim_ascii_start().starts_with(start));

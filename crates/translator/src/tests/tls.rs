@@ -560,3 +560,126 @@ fn a_policy_written_too_often_closes_its_namespace() {
     world.apply([unite(1)]);
     assert!(world.clusters().contains(&"default/free/80".to_owned()));
 }
+
+/// Certificates of so many authorities, each of some size.
+fn authorities(count: usize, padding: usize) -> Vec<String> {
+    let make = |at: usize| {
+        let mut parameters = rcgen::CertificateParams::new([format!("{at}.org")]).expect("parameters");
+        let extension = rcgen::CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![4; padding]);
+        parameters.custom_extensions.push(extension);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        parameters.self_signed(&key).expect("a certificate").pem()
+    };
+    (0..count).map(make).collect()
+}
+
+fn bundle_object(name: &str, texts: &[String]) -> Object {
+    object(Kind::ConfigMap, name, json!({"data": {"ca.crt": texts.concat()}}))
+}
+
+fn policy_of(name: &str, bundles: &[&str]) -> Object {
+    let references: Vec<Value> =
+        bundles.iter().map(|bundle| json!({"group": "", "kind": "ConfigMap", "name": bundle})).collect();
+    let spec = json!({
+        "targetRefs": [{"group": "", "kind": "Service", "name": name}],
+        "validation": {"hostname": "b.org", "caCertificateRefs": references},
+    });
+    object(Kind::BackendTlsPolicy, name, spec)
+}
+
+/// The words of what is wrong with policies.
+fn wrong_with_policies(world: &World) -> Vec<String> {
+    world.problems().into_iter().filter(|problem| problem.contains("BackendTLSPolicy")).collect()
+}
+
+#[test]
+fn bundles_that_are_named_in_many_orders_are_there_once() {
+    let made = authorities(3, 0);
+    let mut world = World::with([gateway("web", json!([{"name": "l", "port": 80, "protocol": "HTTP"}]))]);
+    world.apply([bundle_object("a", &[made[0].clone(), made[1].clone(), made[0].clone()])]);
+    world.apply([bundle_object("b", &[made[1].clone(), made[2].clone()])]);
+    for (name, bundles) in [("v1", ["a", "b"]), ("v2", ["b", "a"])] {
+        world.apply([service(name, 80), policy_of(name, &bundles)]);
+        world.apply([crate::testing::route(name, "web", &[], &[(&format!("/{name}"), name)])]);
+    }
+    let secrets: Vec<_> = world.translator.graph().iter(world.translator.outputs().secrets).collect();
+    assert_eq!(secrets.len(), 1, "{secrets:?}");
+    let ir::secret::SecretContent::Bundle(bundle) = &secrets[0].1.content else { panic!("a bundle") };
+    let text = String::from_utf8_lossy(&bundle.0);
+    assert_eq!(text.matches("BEGIN CERTIFICATE").count(), 3, "each authority once");
+}
+
+#[test]
+fn bundles_of_policies_have_a_budget_of_bytes() {
+    let mut world = World::with([gateway("web", json!([{"name": "l", "port": 80, "protocol": "HTTP"}]))]);
+    world.apply([bundle_object("large", &authorities(12, 40_000)), bundle_object("more", &authorities(12, 40_000))]);
+    // Together more than one bundle may have.
+    world.apply([service("both", 80), policy_of("both", &["large", "more"])]);
+    let words = wrong_with_policies(&world).concat();
+    assert!(words.contains("1024 can be used"), "{words}");
+    world.delete(Kind::BackendTlsPolicy, "default", "both");
+    // 40 of some 640 KiB: 25 fit into 16 MiB.
+    for at in 0..40 {
+        let name = format!("p{at:02}");
+        world.apply([service(&name, 80), policy_of(&name, &["large"])]);
+    }
+    let wrong = wrong_with_policies(&world);
+    assert!(wrong.len() >= 14 && wrong.len() <= 16, "{} {wrong:?}", wrong.len());
+    let is_wrong = |name: &str| wrong.iter().any(|one| one.contains(name));
+    assert!(is_wrong("p39") && !is_wrong("p00"), "the first by age and name have it: {wrong:?}");
+    // A renewed bundle that is small has room for all.
+    world.apply([bundle_object("large", &authorities(1, 0))]);
+    assert_eq!(wrong_with_policies(&world), Vec::<String>::new());
+}
+
+#[test]
+fn bundles_of_the_ports_of_a_gateway_have_a_budget_of_bytes() {
+    let listeners: Vec<Value> = (0..40)
+        .map(|at| {
+            json!({
+                "name": format!("l{at}"), "port": 1000 + at, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "cert"}]},
+            })
+        })
+        .collect();
+    let validation = json!({"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "large"}]});
+    let spec = json!({
+        "gatewayClassName": "eg", "listeners": listeners,
+        "tls": {"frontend": {"default": {"validation": validation}}},
+    });
+    let world = World::with([
+        secret("cert", &pair()),
+        bundle_object("large", &authorities(12, 40_000)),
+        object(Kind::Gateway, "web", spec),
+    ]);
+    let closed = (0..40).filter(|at| {
+        let status = world.listener("web", &format!("l{at}"));
+        short(&status.conditions).iter().any(|one| one.contains("NoValidCACertificate"))
+    });
+    let closed: Vec<i32> = closed.collect();
+    assert!(closed.len() >= 14 && closed.len() <= 16 && closed.contains(&39) && !closed.contains(&0), "{closed:?}");
+}
+
+#[test]
+fn texts_of_a_telemetry_policy_are_bounded() {
+    let policy = |length: usize| {
+        let attribute =
+            |at: usize| json!({"name": format!("a{at}"), "sourceType": "Literal", "literalValue": "x".repeat(length)});
+        let spec = json!({
+            "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web"}],
+            "tracing": {
+                "mode": "Enabled", "provider": {"backendRef": {"name": "v1", "port": 80}},
+                "attributes": (0..60).map(attribute).collect::<Vec<_>>(),
+            },
+        });
+        object(Kind::XTelemetryPolicy, "t", spec)
+    };
+    let mut world = World::with([
+        gateway("web", json!([{"name": "l", "port": 80, "protocol": "HTTP"}])),
+        service("v1", 80),
+        policy(100),
+    ]);
+    let says = |world: &World| world.problems().into_iter().find(|one| one.contains("8192 can be used"));
+    assert_eq!(says(&world), None);
+    world.apply([policy(140)]);
+    assert!(says(&world).is_some(), "{:?}", world.problems());
+}
