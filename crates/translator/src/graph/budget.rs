@@ -153,21 +153,20 @@ pub(super) fn budgets(
     Budgets { budget, crowded, late, large, endpoints }
 }
 
+/// A route with what it makes on a Gateway.
+type Charged<'a> = (&'a ObjectKey, &'a GatewayCharge);
+
 /// Spends the budget of a namespace whose routes come in order of precedence. Nobody else can make its own Gateways larger, so these come first, then
 /// those that routes name, then default Gateways. Of other namespaces the one whose Gateways take least comes first: one that grows pushes out only
 /// itself. A route that does not fit in costs those behind it nothing. On a default Gateway all routes of the namespace are attached or none: a
 /// route that guards another's paths must not be the one that is left out.
-fn late<'a>(
-    namespace: &Arc<str>,
-    charges: impl Iterator<Item = (&'a ObjectKey, &'a GatewayCharge)>,
-    budget: RouteBudget,
-) -> Vec<(Late, ())> {
-    let mut of_owners: BTreeMap<(Claim, Arc<str>), Vec<(&ObjectKey, &GatewayCharge)>> = BTreeMap::new();
+fn late<'a>(namespace: &Arc<str>, charges: impl Iterator<Item = Charged<'a>>, budget: RouteBudget) -> Vec<(Late, ())> {
+    let mut of_owners: BTreeMap<(Claim, Arc<str>), Vec<Charged<'_>>> = BTreeMap::new();
     for (route, charge) in charges {
         let owner = charge.fleet.0.split_once('/').map_or("", |(namespace, _)| namespace);
         of_owners.entry((charge.claim, owner.into())).or_default().push((route, charge));
     }
-    let sum = |all: &[(&ObjectKey, &GatewayCharge)]| all.iter().map(|(_, one)| u64::from(one.entries)).sum::<u64>();
+    let sum = |all: &[Charged<'_>]| all.iter().map(|(_, one)| u64::from(one.entries)).sum::<u64>();
     let mut of_owners: Vec<_> = of_owners.into_iter().map(|((claim, _), all)| (claim, sum(&all), all)).collect();
     // Stable: those that take as much come by name.
     of_owners.sort_by_key(|(claim, sum, _)| (*claim, *sum));
