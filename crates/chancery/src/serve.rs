@@ -69,8 +69,8 @@ pub(crate) async fn serve(
     let places = own::places(&args, &layout, &state, cluster.as_ref().map(Cluster::own_name));
     let (addresses, replicas) = watch::channel(OwnAddresses::default());
     let mut translator = translator(&places, &sources, &args);
-    let (journals, last_good, past) =
-        last_good(&mut translator, &server, (&state, &sources.names()?), args.save_secrets)?;
+    let names = sources.names()?;
+    let (journals, last_good, past) = last_good(&mut translator, &server, (&state, &names), args.save_secrets)?;
     let (wanted, infra) = watch::channel(Arc::new(BTreeMap::new()));
     let (known, workloads) = watch::channel(Arc::default());
     let (inputs, asking, mut core) = core::start(Parts {
@@ -100,8 +100,7 @@ pub(crate) async fn serve(
     server.describe(protojson::DESCRIPTORS);
     tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, parts.inputs.clone()));
     let (end, ending) = watch::channel(Ending::No);
-    let files = layout.clone();
-    let listening = Arc::new(AtomicBool::new(cluster.is_none()));
+    let (files, listening) = (layout.clone(), Arc::new(AtomicBool::new(cluster.is_none())));
     let (places, proxies) = match cluster {
         Some(cluster) => {
             cluster.follow_own_addresses(&mut tasks, addresses, &stop);

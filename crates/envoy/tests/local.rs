@@ -41,7 +41,7 @@ impl Proxy {
             max_connections: envoy::bootstrap::DEFAULT_MAX_CONNECTIONS,
             of_gateway: false,
         });
-        json["dynamicResources"].as_object_mut().unwrap().retain(|field, _| field == "adsConfig");
+        json.get_mut("dynamicResources").unwrap().as_object_mut().unwrap().retain(|field, _| field == "adsConfig");
         let file = folder.join("bootstrap.json");
         std::fs::write(&file, json.to_string()).unwrap();
         let child = Command::new(binary::envoy())

@@ -108,11 +108,7 @@ pub(super) fn gateways(
         Arc::new(spec.map(|spec| envoy_proxy::read(&spec, file_mode, &settings.rules(cx))).unwrap_or_default())
     });
     let mapped = g.map("mapped_ports", views, move |cx, key, view| {
-        let of = |plan: &Arc<GatewayPlan>| {
-            let numbers = [Transport::Tcp, Transport::Udp].map(|transport| plan.bound_ports(transport));
-            numbers.into_iter().flatten().collect::<BTreeSet<u16>>().into_iter().collect::<Vec<u16>>()
-        };
-        let ports = cx.get(plans, key).map(of).unwrap_or_default();
+        let ports = cx.get(plans, key).map(|plan| numbers_of_ports(plan)).unwrap_or_default();
         let lowest = if view.objects.own_ports { 0 } else { LOWEST_FREE };
         if file_mode { Arc::default() } else { mapped_ports(&ports, lowest) }
     });
@@ -145,6 +141,12 @@ pub(super) fn gateways(
         infra,
         held,
     }
+}
+
+/// Returns the ports that a Gateway binds, whatever is spoken there.
+fn numbers_of_ports(plan: &GatewayPlan) -> Vec<u16> {
+    let numbers = [Transport::Tcp, Transport::Udp].map(|transport| plan.bound_ports(transport));
+    numbers.into_iter().flatten().collect::<BTreeSet<u16>>().into_iter().collect()
 }
 
 /// What Gateways read. Ports are claimed on one machine; where each Gateway has an address of its own there is nothing to claim.
