@@ -123,22 +123,6 @@ fn backend_that_names_a_socket_of_chancery_is_refused_in_each_spelling() {
     world.refused(&unix(world.running.state().join("admin.sock")));
 }
 
-/// The proxy would be its own client: one request would make connections without end.
-#[test]
-fn backend_at_a_port_of_its_own_gateway_is_refused_in_each_spelling() {
-    let world = World::start(&[]);
-    let port = world.port;
-    for address in ["127.0.0.1", "\"::ffff:127.0.0.1\"", "0.0.0.0"] {
-        world.refused(&format!("{{ip: {{address: {address}, port: {port}}}}}"));
-    }
-    for name in ["localhost", "any.LOCALHOST"] {
-        world.refused(&format!("{{fqdn: {{hostname: {name}, port: {port}}}}}"));
-    }
-    let [envoy] = world.running.envoys()[..] else { panic!("another number of Envoys") };
-    let open = std::fs::read_dir(format!("/proc/{envoy}/fd")).unwrap().count();
-    assert!(open < 1000, "{open} files are open");
-}
-
 /// A link that is turned back and forth passes a look that is taken between: then only a name that nobody knows and a token help.
 #[test]
 fn names_of_folders_of_proxies_are_shown_to_no_other_user() {
