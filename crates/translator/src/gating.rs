@@ -16,11 +16,11 @@ pub(crate) trait Lookup {
     /// The fleet has a proxy with its complete first configuration; before that everything is delivered in Envoy's own order,
     /// but for what was refused.
     fn is_live(&mut self) -> bool;
-    /// The fleet's proxies refused any cluster or any secret, or some cluster may lead back to them.
+    /// The fleet's proxies refused any cluster, or any secret.
     fn any_cluster_refused(&mut self) -> bool;
-    /// The words for a secret that the fleet's proxies refused and that the cluster needs: such a cluster is sent to no proxy, as an Envoy that starts would
-    /// wait for it. Or those for a backend that is the fleet's own proxy.
-    fn withholds(&mut self, target: &ClusterTarget) -> Option<Arc<str>>;
+    /// The words for a secret that the fleet's proxies refused and that the cluster needs. Such a cluster is sent to no proxy: an Envoy that starts would wait
+    /// for it.
+    fn lacks_secret(&mut self, target: &ClusterTarget) -> Option<Arc<str>>;
     /// What the fleet's proxies made of a cluster; none while it warms.
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState>;
     /// The form that was published last.
@@ -42,7 +42,7 @@ pub(crate) enum Lapse {
     Forbidden,
     /// Other TLS is spoken to its backend now: not gone on without for longer than that takes to be ready.
     Insecure,
-    /// The proxies refuse the content of a secret that it needs, or it leads back to them.
+    /// The proxies refuse the content of a secret that it needs.
     Refused,
 }
 
@@ -54,9 +54,7 @@ impl Lapse {
             Self::Forbidden => {
                 "no ReferenceGrant allows this backend any more, and what comes in its place cannot be reached yet"
             }
-            Self::Refused => {
-                "the proxies refuse the certificate or the bundle with which the backend is reached, or it leads back to them"
-            }
+            Self::Refused => "the proxies refuse the certificate or the bundle with which the backend is reached",
             Self::Insecure => "the backend cannot be reached yet with the TLS that is spoken to it now",
         }
     }
@@ -176,7 +174,7 @@ fn held(lookup: &mut impl Lookup, desired: &AttachedRoute) -> Held {
     }
     for target in desired.clusters.iter() {
         let name = target.name();
-        if let Some(words) = lookup.withholds(target) {
+        if let Some(words) = lookup.lacks_secret(target) {
             held.names.insert(name.clone(), Some(words));
             continue;
         }

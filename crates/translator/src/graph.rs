@@ -8,7 +8,6 @@ mod budget;
 mod closing;
 mod delivery;
 mod gateway;
-pub(crate) mod loops;
 mod overlap;
 mod patch;
 mod problem;
@@ -34,7 +33,6 @@ use store::{GatewayApi, Tables};
 pub(crate) use self::backend::{BackendPolicies, Backends, EndpointSets, Policies, Secrets, SharedSet, TlsPolicies};
 pub(crate) use self::closing::Closings;
 pub(crate) use self::gateway::{Gateways, SetKey};
-pub(crate) use self::loops::Loops;
 pub(crate) use self::patch::Patches;
 pub(crate) use self::problem::PROBLEM_TABLES;
 pub(crate) use self::raw::{ComposedRows, RawBySet, Raws};
@@ -252,8 +250,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let policies = backend::policies(g, &base);
     let closings = closing::closings(g, &base);
     let gateways = gateway::gateways(g, &base, secrets, (backends, closings));
-    let loops = Loops::declare(g, (base.settings, gateways, backends), options.file_mode);
-    let routes: Routes = route::routes(g, &base, (gateways, loops), backends, (policies, closings));
+    let routes: Routes = route::routes(g, &base, gateways, backends, (policies, closings));
     let telemetry = telemetry::telemetry(g, &base, gateways, (secrets, backends));
     let raws = raw::raws(g, &base, backends.sets);
     let sources = delivery::Sources {
@@ -266,7 +263,6 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         secrets,
         refused_secrets: base.refused_secrets,
         telemetry,
-        loops,
     };
     let delivery = delivery::delivery(g, sources);
     let patches = patch::patches(g, &base, gateways, delivery.clusters);
@@ -284,7 +280,6 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
         raws,
         patches,
         closings,
-        loops,
     };
     let statuses = status::statuses(g, sources);
     let listeners = gateway::listeners(g, gateways, routes, telemetry, inputs.proxies);

@@ -19,9 +19,7 @@ use crate::envoy_proxy::{self, Named, ProxyRules};
 use crate::gateway::{self, ClassOf, Parameters};
 use crate::gateway_class::ClassView;
 use crate::gating::{self, Lapse};
-use crate::graph::{
-    Backends, Closings, Gateways, Installed, Loops, Own, Policies, RefusedSecrets, Secrets, SetKey, Settings,
-};
+use crate::graph::{Backends, Closings, Gateways, Installed, Own, Policies, RefusedSecrets, Secrets, SetKey, Settings};
 use crate::http_route::{self, AttachedRoute, ListenerPort};
 use crate::key::{
     AttachmentKey, BackendKey, Bucket, ClusterTarget, EntryKey, ListenerKey, Seniority, Transport, route_name,
@@ -445,7 +443,6 @@ pub(crate) struct GateTables<'k> {
     /// Clusters that were refused, by fleet.
     pub(crate) refused_clusters: Index<Arc<str>, FactKey, ClusterState>,
     pub(crate) refused_secrets: RefusedSecrets,
-    pub(crate) loops: Loops,
     pub(crate) key: &'k AttachmentKey,
 }
 
@@ -462,19 +459,12 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
 
     fn any_cluster_refused(&mut self) -> bool {
         let fleet = &self.tables.key.fleet;
-        self.tables.loops.any()
-            || self.cx.any(self.tables.refused_clusters, &fleet.0)
-            || self.tables.refused_secrets.any(self.cx, fleet)
+        self.cx.any(self.tables.refused_clusters, &fleet.0) || self.tables.refused_secrets.any(self.cx, fleet)
     }
 
-    fn withholds(&mut self, target: &ClusterTarget) -> Option<Arc<str>> {
-        let (fleet, secrets) = (&self.tables.key.fleet, target.encryption().secrets());
-        if let Some(secret) = self.tables.refused_secrets.find(self.cx, fleet, secrets) {
-            return Some(secret::refused_by_proxies(secret));
-        }
-        let is_datagrams = self.tables.key.route.kind() == Some(Kind::UdpRoute);
-        let transport = if is_datagrams { Transport::Udp } else { Transport::Tcp };
-        self.tables.loops.find(self.cx, (fleet, transport), target)
+    fn lacks_secret(&mut self, target: &ClusterTarget) -> Option<Arc<str>> {
+        let secrets = target.encryption().secrets();
+        self.tables.refused_secrets.find(self.cx, &self.tables.key.fleet, secrets).map(secret::refused_by_proxies)
     }
 
     fn cluster(&mut self, name: &ClusterName) -> Option<ClusterState> {
@@ -502,7 +492,7 @@ impl gating::Lookup for Reader<'_, '_, GateTables<'_>> {
     }
 
     fn lapse(&mut self, target: &ClusterTarget, named: bool) -> Option<Lapse> {
-        if gating::Lookup::withholds(self, target).is_some() {
+        if gating::Lookup::lacks_secret(self, target).is_some() {
             return Some(Lapse::Refused);
         }
         let object = &target.backend().object;

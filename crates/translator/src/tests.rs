@@ -10,7 +10,6 @@ mod grpc;
 mod guards;
 mod hosts;
 mod incremental;
-mod loops;
 mod lost_matches;
 mod refusals;
 mod statuses;

@@ -84,9 +84,12 @@ pub(super) async fn follow(
 
 /// Returns the addresses of this process and of the whole installation, as they are now.
 fn addresses(own: &ClosedAddresses, all: &OwnAddresses) -> ClosedAddresses {
+    // A listener on one address is reached by that one, whatever others the machine has.
+    let on_all = own.listeners.iter().any(|listener| listener.ip().is_unspecified());
     let mut now = own.clone();
-    // Listeners of Gateways on all addresses are reached by each, too.
-    now.machine = machine_addresses();
+    if on_all {
+        now.machine = machine_addresses();
+    }
     // Each replica has the same command line, in which its own address may stand.
     let ports: BTreeSet<u16> =
         own.listeners.iter().filter(|listener| !listener.ip().is_loopback()).map(SocketAddr::port).collect();

@@ -29,11 +29,9 @@ pub(crate) fn cluster(target: &ClusterTarget, view: Option<&BackendView>, limits
 
 /// A cluster without endpoints or TLS: known to be ready as soon as it is sent, and requests answer 503.
 pub(crate) fn closed(target: &ClusterTarget) -> Cluster {
-    // The set of a cluster in cleartext has the name of the cluster. No set has this one.
-    let none = format!("{}~closed", target.name().0);
     Cluster {
         name: target.name().clone(),
-        endpoints: EndpointSource::Discovered(EndpointSetName(none.into())),
+        endpoints: EndpointSource::Discovered(EndpointSetName(target.name().0.clone())),
         protocol: protocol(target, Protocol::default()),
         tls: None,
         circuit_breaker: None,

@@ -1,7 +1,6 @@
 //! Tables of Secrets, backends, endpoints and policies.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use api::backend_tls_policy::BackendTlsPolicy;
@@ -12,7 +11,7 @@ use ir::cluster::{CircuitBreaker, Health, Locality, RetryBudget};
 use ir::{Endpoint, EndpointSetName, Endpoints, FleetName};
 use store::Tables;
 
-use super::{Base, loops};
+use super::Base;
 use crate::backend::object::{self, Allowed};
 use crate::backend::own::OwnPlaces;
 use crate::backend::slice::{self, Lack, PortName};
@@ -134,8 +133,6 @@ pub(crate) struct EndpointSet {
     count: usize,
     /// Why there is no endpoint in it; none if there is one.
     pub(super) lack: Option<Lack>,
-    /// Those on this machine; not looked at in a cluster.
-    pub(super) here: Arc<[SocketAddr]>,
 }
 
 impl EndpointSets {
@@ -296,7 +293,7 @@ pub(super) fn backends(
         g.map("x_backend_verdict", x_backends, verdict),
     ];
     let readings = [services, imports, objects, x_backends];
-    let sets = endpoint_sets(g, (inputs, addresses), (settings.places, options.file_mode), readings);
+    let sets = endpoint_sets(g, (inputs, addresses), settings.places, readings);
     let steps = endpoint_steps(g, readings, sets);
     Backends { readings, verdicts, sets, steps }
 }
@@ -315,15 +312,9 @@ pub(super) fn service_addresses(g: &mut Graph, inputs: Tables) -> ServiceAddress
 fn endpoint_sets(
     g: &mut Graph,
     (inputs, ServiceAddresses { slices, .. }): (Tables, ServiceAddresses),
-    (places, file_mode): (Table<(), Arc<OwnPlaces>>, bool),
+    places: Table<(), Arc<OwnPlaces>>,
     readings: [Table<BackendKey, Arc<Reading>>; 4],
 ) -> EndpointSets {
-    let here = move |own: &OwnPlaces, localities: &dyn Fn() -> Vec<Locality>| {
-        if !file_mode {
-            return Arc::default();
-        }
-        loops::here(own, localities().iter().flat_map(|locality| locality.endpoints.iter()))
-    };
     let [services, imports, objects, x_backends] = readings;
     let of_slices = move |cx: &mut Cx<'_>, key: &BackendKey, reading: &Arc<Reading>| {
         let name = discovered(reading)?;
@@ -332,8 +323,7 @@ fn endpoint_sets(
         let own = cx.get(places, &()).cloned().unwrap_or_default();
         let found = slice::find(wanted, &own, members.values());
         let lack = found.is_empty().then(|| slice::lack(wanted, &own, members.values()));
-        let (digest, here) = (Digest::of(&found), here(&own, &|| slice::localities(&found)));
-        Some((name, EndpointSet { backend: key.clone(), digest, count: found.len(), lack, here }))
+        Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: found.len(), lack }))
     };
     let pods = selectable_pods(g, inputs);
     let rows = [
@@ -341,10 +331,11 @@ fn endpoint_sets(
         g.derive("service_import_endpoint_set", imports, of_slices),
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
             let name = discovered(reading)?;
-            let own = cx.get(places, &()).cloned().unwrap_or_default();
             let found = object::localities(cx.get(inputs.backends, &key.object)?);
-            let (digest, here) = (Digest::of(&found), here(&own, &|| found.clone()));
-            Some((name, EndpointSet { backend: key.clone(), digest, count: count(&found), lack: None, here }))
+            Some((
+                name,
+                EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: count(&found), lack: None },
+            ))
         }),
         g.derive("x_backend_endpoint_set", x_backends, move |cx, key, reading| {
             let name = discovered(reading)?;
@@ -353,8 +344,7 @@ fn endpoint_sets(
             let own = cx.get(places, &()).cloned().unwrap_or_default();
             let found = x_backend::localities(&backend, &own, members.values());
             let lack = found.is_empty().then_some(Lack::Pod);
-            let (digest, here) = (Digest::of(&found), here(&own, &|| found.clone()));
-            Some((name, EndpointSet { backend: key.clone(), digest, count: count(&found), lack, here }))
+            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: count(&found), lack }))
         }),
     ];
     EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods, places }

@@ -9,12 +9,11 @@ use ir::cluster::CircuitBreaker;
 use ir::{Cluster, ClusterName, EndpointSetName, FleetName, Runtime, Secret, SecretName};
 
 use super::{
-    BackendPolicies, Backends, Gateways, Loops, Policies, RefusedSecrets, Routes, Secrets, SharedSet, Telemetry,
-    TlsPolicies,
+    BackendPolicies, Backends, Gateways, Policies, RefusedSecrets, Routes, Secrets, SharedSet, Telemetry, TlsPolicies,
 };
 use crate::backend::{SecretUse, cluster};
 use crate::gating::Effective;
-use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet, Transport};
+use crate::key::{AttachmentKey, ClusterKey, ClusterTarget, InFleet};
 use crate::output::{ClusterTables, ReaderIndex};
 use crate::secret;
 
@@ -30,7 +29,6 @@ pub(super) struct Sources {
     pub(super) secrets: Secrets,
     pub(super) refused_secrets: RefusedSecrets,
     pub(super) telemetry: Telemetry,
-    pub(super) loops: Loops,
 }
 
 /// What of a fleet's own holds for its clusters: limits, and the certificate that its proxies show.
@@ -51,8 +49,7 @@ impl Sources {
         let (limits, certificate) = cx.get(defaults, &key.fleet).cloned().unwrap_or_default();
         let limits = key.target.policy().map_or(limits, |own| self.policies.limits(cx, own));
         let retry_budget = self.backend_policies.retry_budget(cx, &backend.object);
-        let leads_back = self.loops.find(cx, (&key.fleet, Transport::Tcp), &key.target).is_some();
-        let mut cluster = if leads_back || self.lacks_secret(cx, key) {
+        let mut cluster = if self.lacks_secret(cx, key) {
             cluster::closed(&key.target)
         } else {
             cluster::cluster(&key.target, view, CircuitBreaker { retry_budget, ..limits })

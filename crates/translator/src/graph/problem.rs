@@ -16,7 +16,7 @@ use store::{FactKey, ProxyFacts};
 use super::backend::EndpointSet;
 use super::delivery::Delivery;
 use super::status::Sources;
-use super::{BackendPolicies, Base, EndpointSets, Telemetry, loops, refused_secrets};
+use super::{BackendPolicies, Base, EndpointSets, Telemetry, refused_secrets};
 use crate::backend::slice::Lack;
 use crate::backend::{Reading, SecretUse};
 use crate::backend_tls_policy::TlsPolicy;
@@ -35,7 +35,7 @@ use crate::status::gateway::refused_port;
 use crate::status::policy::{Reach, Reached, Standing};
 
 /// How many tables of problems there are.
-pub(crate) const PROBLEM_TABLES: usize = 38;
+pub(crate) const PROBLEM_TABLES: usize = 37;
 
 /// What was found of routes and policies.
 #[derive(Clone, Copy)]
@@ -93,7 +93,6 @@ pub(super) fn problems(
         g.derive("resource_problem", base.inputs.route_refusals, |_, fact: &FactKey, words| {
             if blame::is_resource(fact) { resource_problem(fact, words) } else { Vec::new() }
         }),
-        sources.loops.problems(g, gateways, sources.telemetry),
         refused_secrets::problems(g, base.inputs),
         g.derive("dispute_problem", base.inputs.disputes, |_, fact: &FactKey, words| resource_problem(fact, words)),
         of_services,
@@ -138,7 +137,7 @@ fn expired(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Vec
 
 /// A part of a route that a fleet's proxies refuse.
 fn refused_route(key: &AttachmentKey, words: &str) -> (ProblemKey, Arc<Problem>) {
-    let text = loops::refusal(words, &format!("a proxy of {}", key.fleet));
+    let text = format!("a proxy of {} refused a part of this route: {words}", key.fleet);
     let problem = Problem::of(&key.route, "spec", Severity::Error, text);
     (ProblemKey::hashed(&key.route, &[&key.fleet.0]), Arc::new(problem))
 }

@@ -10,7 +10,7 @@ use store::{ClusterState, FactKey, Tables};
 
 use super::budget::{self, Draft};
 use super::overlap;
-use super::{Backends, Base, Closings, Gateways, Loops, Policies};
+use super::{Backends, Base, Closings, Gateways, Policies};
 use crate::PieceKey;
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::closing::Closing;
@@ -56,7 +56,7 @@ const PIECE: usize = 128;
 pub(super) fn routes(
     g: &mut Graph,
     base: &Base,
-    (gateways, loops): (Gateways, Loops),
+    gateways: Gateways,
     backends: Backends,
     (policies, closings): (Policies, Closings),
 ) -> Routes {
@@ -70,8 +70,7 @@ pub(super) fn routes(
         for desired in &outcome.attached {
             let attachment = AttachmentKey { fleet: desired.fleet.clone(), route: key.clone() };
             let key = &attachment;
-            let tables =
-                GateTables { inputs, grants, backends, own, refusals, refused_clusters, refused_secrets, loops, key };
+            let tables = GateTables { inputs, grants, backends, own, refusals, refused_clusters, refused_secrets, key };
             let effective = gating::decide(&mut Reader { cx: &mut *cx, tables }, desired);
             rows.push((attachment, effective));
         }

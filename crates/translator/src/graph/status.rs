@@ -17,8 +17,8 @@ use super::closing;
 use super::delivery::Delivery;
 use super::problem::{self, PROBLEM_TABLES};
 use super::{
-    BackendPolicies, Backends, Base, Closings, Gateways, Loops, Patches, Policies, Raws, RefusedSecrets, Routes,
-    Secrets, Telemetry, TlsPolicies,
+    BackendPolicies, Backends, Base, Closings, Gateways, Patches, Policies, Raws, RefusedSecrets, Routes, Secrets,
+    Telemetry, TlsPolicies,
 };
 use crate::backend::{Encryption, Reading};
 use crate::backend_traffic_policy::{self as policy, PolicyTarget, Target};
@@ -49,7 +49,6 @@ pub(super) struct Sources {
     pub(super) raws: Raws,
     pub(super) patches: Patches,
     pub(super) closings: Closings,
-    pub(super) loops: Loops,
 }
 
 /// What people are told.

@@ -6,7 +6,6 @@ use api::status::{Condition, MOST_PARENTS, RouteParentStatus, RouteStatus};
 
 use super::{ATTACHED, RESOLVED, Writer, unsupported};
 use crate::closing::Closing;
-use crate::graph::loops;
 use crate::http_route::{ParentOutcome, RouteOutcome, Verdict};
 
 /// The status of a route, of which policies close something or nothing; `refused` gives the words of a proxy that refused the route in a fleet.
@@ -49,7 +48,7 @@ fn conditions(
     if let (Some(unusable), Verdict::Accepted) = (partly, &parent.verdict) {
         conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &unusable.text));
     } else if let (Some(words), Verdict::Accepted) = (refused, &parent.verdict) {
-        let text = format!("Fall Back: {}", loops::refusal(&words, "the proxy"));
+        let text = format!("Fall Back: the proxy refused a part of this route: {words}");
         conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &text));
     }
     conditions
