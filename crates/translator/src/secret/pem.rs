@@ -147,7 +147,7 @@ pub(super) fn write(to: &mut Vec<u8>, label: &str, der: &[u8]) {
     line(&[END, label.as_bytes(), DASHES]);
 }
 
-/// The blocks of a text that [`write`] made, each with its first and last line.
+/// The blocks of a text that [`write()`] made, each with its first and last line.
 pub(super) fn written(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
