@@ -92,7 +92,7 @@ pub(crate) fn judge_together(
         });
     }
     conflict::mark_conflicts(listeners, owned);
-    conflict::mark_surplus(listeners);
+    conflict::mark_surplus(listeners, key.namespace());
     if !file_mode {
         conflict::mark_crowded(listeners);
     }

@@ -16,7 +16,7 @@ pub(super) const MOST_PORTS: usize = 256;
 /// Ports of it that the sets of one namespace may add: as many as one set has listeners, so that four namespaces that take all have to act together.
 pub(super) const MOST_PORTS_OF_A_NAMESPACE: usize = 64;
 
-/// Listeners of a Gateway that the sets of one namespace may add: eight sets of the 64 that one may have. A proxy takes 72 KB for a listener with a
+/// Listeners of a Gateway that the sets of one other namespace may add: eight sets of the 64 that one may have. A proxy takes 72 KB for a listener with a
 /// host name and a certificate (measured), 37 MB for all of these, and builds them again with each change of one that shares their port.
 const MOST_LISTENERS_OF_A_NAMESPACE: usize = 512;
 
@@ -143,11 +143,12 @@ pub(crate) fn mark_taken(listeners: &mut [ListenerPlan], mut rival: impl FnMut(S
 }
 
 /// Marks the listeners of sets that are too many for the namespace of these, the youngest sets first. A listener whose filters name one backend too many
-/// keeps its host name and lets nothing pass.
-pub(crate) fn mark_surplus(listeners: &mut [ListenerPlan]) {
+/// keeps its host name and lets nothing pass. The Gateway's `own` namespace may have as many as it likes.
+pub(crate) fn mark_surplus(listeners: &mut [ListenerPlan], own: &str) {
     let mut counts: BTreeMap<Box<str>, (usize, BTreeSet<ClusterTarget>)> = BTreeMap::new();
     for listener in listeners.iter_mut().filter(|listener| listener.refused.is_none()) {
-        let Some(namespace) = namespace_of_set(listener).map(Box::<str>::from) else { continue };
+        let of_others = namespace_of_set(listener).filter(|namespace| *namespace != own);
+        let Some(namespace) = of_others.map(Box::<str>::from) else { continue };
         let (count, authorities) = counts.entry(namespace).or_default();
         if *count >= MOST_LISTENERS_OF_A_NAMESPACE {
             let text = format!(

@@ -364,11 +364,13 @@ fn listeners_of_a_namespace_beyond_the_bound_are_refused() {
         world.apply([object(Kind::GatewayClass, "eg", class), parent(json!({"from": "All"}), own)]);
         world.apply((0..9).map(|age| full(&format!("evil/s{age}"), age)));
         world.apply([full("good/late", 99)]);
+        world.apply((0..9).map(|age| full(&format!("default/s{age}"), age)));
         let refused = |world: &World, name: &str| {
             told(world, name).1.iter().filter(|entry| entry.2[0] == "Accepted=False/TooManyListeners").count()
         };
         assert_eq!([7, 8].map(|age| refused(&world, &format!("evil/s{age}"))), [0, 64]);
         assert_eq!(refused(&world, "good/late"), 0, "other namespaces do not notice");
+        assert_eq!(refused(&world, "default/s8"), 0, "the Gateway is theirs");
         let problems = world.problems();
         assert!(problems.iter().any(|text| text.contains("one too many") && text.contains("512")), "{problems:?}");
         world.delete(Kind::ListenerSet, "evil", "s0");
