@@ -524,10 +524,10 @@ impl Follower {
     fn told(&self, spot: &Arc<Spot>, problem: Problem, waits: bool) -> Problem {
         if !waits && self.is_loss(spot, true) {
             report::held(problem)
-        } else if self.catalog.gives(spot) {
-            report::kept(problem)
         } else if waits && self.unread.under(spot).next().is_some() {
             report::awaited(problem)
+        } else if self.catalog.gives(spot) {
+            report::kept(problem)
         } else {
             problem
         }
