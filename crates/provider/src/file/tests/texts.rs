@@ -239,13 +239,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn text(content: &Content, version: usize) -> Vec<u8> {
+/// Each file has names of its own: which of two that are written twice counts is another matter.
+fn text(at: usize, content: &Content, version: usize) -> Vec<u8> {
     if content.contains(&9) {
         return b"kind: \xff".to_vec();
     }
     let document = |name: &u8| match name {
         0 => "broken: [\n".to_owned(),
-        name => namespace(&format!("n{name}"), version),
+        name => namespace(&format!("n{at}{name}"), version),
     };
     join(&content.iter().map(document).collect::<Vec<_>>()).into_bytes()
 }
@@ -269,7 +270,7 @@ proptest! {
         for step in &steps {
             version += 1;
             match step {
-                Step::Write(at, content) => replace(&lives.folder, FILES[*at], text(content, version)),
+                Step::Write(at, content) => replace(&lives.folder, FILES[*at], text(*at, content, version)),
                 Step::Remove(at) => drop(fs::remove_file(lives.folder.path().join(FILES[*at]))),
                 Step::Restart(writes) => {
                     let is_there = |place: &String| lives.folder.path().join(place.split([' ', ':']).nth(1).unwrap()).exists();
@@ -279,7 +280,7 @@ proptest! {
                     let before = restarted.state.clone();
                     drop(restarted);
                     for (at, content) in writes {
-                        replace(&lives.folder, FILES[*at], text(content, version));
+                        replace(&lives.folder, FILES[*at], text(*at, content, version));
                     }
                     restarted = lives.serve();
                     // What a file gave that is broken now is there, whatever was written elsewhere.
