@@ -10,7 +10,7 @@
 //! file or directory that cannot be read, and a root that is gone; all others go on. What can be read another time (permissions, a mount, no
 //! descriptor) is tried again every second. A root that was never read holds up all: nothing is complete without it. So does, at the start, a file
 //! that was found and that somebody changes while it is read; but for five seconds at most (`unread`). And so does what is broken at a start
-//! after which proxies have something, if what it gave before is not known (`past`, `texts`). What a link gave is gone when it leads to nothing, as if it were removed, but told. A
+//! after which proxies have something, if what it gave before is not known (`past`, `texts`). What a link gave is gone when it leads to nothing, as if it were removed, and is reported. A
 //! document is parsed again only if its text changed.
 //!
 //! When a change counts: when a file that was written is closed, or a file is moved into place; there is no waiting.

@@ -465,7 +465,7 @@ impl Follower {
         let kept: Vec<&Arc<Spot>> =
             troubles.iter().filter(|trouble| trouble.keeps).map(|trouble| &trouble.spot).collect();
         remove_under(&mut self.awaited, top);
-        // For room nobody has to look: it comes with what goes.
+        // No look is needed for room: it comes with what goes.
         let tried = troubles.iter().filter(|trouble| trouble.keeps && !trouble.is_beyond);
         self.awaited.extend(tried.map(|trouble| trouble.spot.clone()));
         if top.is_root() && !kept.contains(&top) && files.iter().all(|(spot, _)| spot != top) {

@@ -3,7 +3,7 @@
 //! A broken place keeps what it gave, also after a restart, as far as the texts are kept that gave it (`texts`). Where that is not known, or a private key
 //! among it was not kept, a start after which proxies have something waits for the place as for a root that is not there, and all that was served stays in
 //! force whole: whatever was published without it could take something away, also where nothing looks removed. What was broken before and gave nothing
-//! holds up nobody: those places are recorded.
+//! holds up no start: those places are recorded.
 
 use std::collections::BTreeSet;
 use std::fs;

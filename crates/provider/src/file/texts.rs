@@ -68,7 +68,7 @@ pub(crate) struct LastTexts {
     flusher: Flusher,
 }
 
-/// The text of a document that a file gives anew.
+/// The text of a document that a file gives now.
 #[derive(Debug)]
 pub(crate) struct NewText {
     hash: u128,

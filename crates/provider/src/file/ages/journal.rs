@@ -204,19 +204,9 @@ struct Stored {
 
 fn read(path: &Path) -> Result<Stored, String> {
     let words = |error: io::Error| format!("cannot be read: {error}");
-    let mut file = match options().read(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Stored::default()),
-        file => file.map_err(words)?,
-    };
-    let metadata = file.metadata().map_err(words)?;
-    if !metadata.is_file() {
-        return Err("not a file".to_owned());
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
-        return Err("others than the user of this process can write it".to_owned());
-    }
-    if metadata.len() > LARGEST {
-        return Err(format!("{} bytes are more than are read", metadata.len()));
+    let Some((mut file, length)) = open_own(path, options().read(true))? else { return Ok(Stored::default()) };
+    if length > LARGEST {
+        return Err(format!("{length} bytes are more than are read"));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(words)?;
@@ -277,6 +267,23 @@ pub(in crate::file) fn sealed(text: &str) -> String {
 pub(in crate::file) fn opened(line: &[u8]) -> Option<&str> {
     let (sum, text) = str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(' ')?;
     (u64::from_str_radix(sum, 16).ok()? == xxh3_64(text.as_bytes())).then_some(text)
+}
+
+/// Opens a file that no other user can have written, and returns its length with it. None if there is none.
+pub(in crate::file) fn open_own(path: &Path, options: &OpenOptions) -> Result<Option<(File, u64)>, String> {
+    let words = |error: io::Error| format!("cannot be read: {error}");
+    let file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(words)?,
+    };
+    let metadata = file.metadata().map_err(words)?;
+    if !metadata.is_file() {
+        return Err("not a file".to_owned());
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+        return Err("others than the user of this process can write it".to_owned());
+    }
+    Ok(Some((file, metadata.len())))
 }
 
 /// No link is followed, and a pipe has no other end to wait for.

@@ -223,7 +223,7 @@ type Content = Vec<u8>;
 enum Step {
     Write(usize, Content),
     Remove(usize),
-    /// With what happened while nobody looked.
+    /// With what happened while no process looked.
     Restart(Vec<(usize, Content)>),
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use api::ObjectKey;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{KeptFile, KeptText, TextFile};
-use crate::file::ages::journal::{opened, options, sealed};
+use crate::file::ages::journal::{open_own, opened, options, sealed};
 use crate::file::read::MAX_FILE;
 
 /// The first line: what the file is, the version of its rows, and whether it may hold private keys.
@@ -71,20 +71,10 @@ pub(super) fn push_text(out: &mut Vec<u8>, at: u64, (path, hash, text): (&Path, 
 /// Reads a record but for its texts. None if there is none that can be used.
 pub(super) fn read(place: &TextFile) -> Result<Option<StoredTexts>, String> {
     let words = |error: io::Error| format!("cannot be read: {error}");
-    let file = match options().read(true).write(true).open(&place.path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(words)?,
-    };
-    let metadata = file.metadata().map_err(words)?;
-    if !metadata.is_file() {
-        return Err("not a file".to_owned());
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
-        return Err("others than the user of this process can write it".to_owned());
-    }
+    let Some((file, end)) = open_own(&place.path, options().read(true).write(true))? else { return Ok(None) };
     file.set_permissions(Permissions::from_mode(0o600)).map_err(words)?;
     let mut reader = BufReader::new(file);
-    let mut scan = RecordScan { end: metadata.len(), ..RecordScan::default() };
+    let mut scan = RecordScan { end, ..RecordScan::default() };
     scan.rows(&mut reader, place)?;
     let file = reader.into_inner();
     if place.secrets && !scan.has_secrets {
