@@ -25,7 +25,7 @@ const ASK_FIRST: Duration = Duration::from_millis(10);
 const ASK_SLOWEST: Duration = Duration::from_millis(250);
 
 /// Ends a proxy: its listeners close, each answer closes its connection, and it gets up to `bound` for what runs. It ends
-/// sooner if nothing runs, and at once when the order says so or `room` is needed. `closed` is told when its listeners are closed,
+/// sooner if nothing runs, and at once when the order says so or `room` is needed. `closed` gets a message when its listeners are closed,
 /// and dropped when it is gone.
 pub(crate) async fn end(
     Retired { process, admin_socket, .. }: &mut Retired,

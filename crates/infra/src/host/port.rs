@@ -49,7 +49,7 @@ pub fn port_permission(port: u16, envoy: Option<&Path>) -> Result<(), String> {
 /// Ports that the kernel gives to outgoing connections (`ip_local_port_range`): one that is listened on is lost to these.
 const OUTGOING_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// A Gateway may have so many of them without a word: 1 of 441 that there are by default.
+/// A Gateway may have so many of them before it is warned of: 1 of 441 that there are by default.
 const MANY_OUTGOING: usize = 64;
 
 /// Says what is wrong with many ports that the kernel gives to outgoing connections of all programs of the machine.

@@ -419,14 +419,14 @@ impl Supervisor {
     fn let_end(&mut self, (mut retired, home): (Retired, ProxyPaths), infra: Option<&Infra>) {
         let is_own = home == self.paths;
         let bound = infra.and_then(|infra| infra.options.drain_timeout).unwrap_or(self.shared.options.drain);
-        let ((closed, told), (make_room, room)) = (oneshot::channel(), oneshot::channel());
+        let ((closed, is_closed), (make_room, room)) = (oneshot::channel(), oneshot::channel());
         self.rooms.retain(|room| !room.is_closed());
         while self.rooms.len() >= MOST_DRAINING {
             let _ends_anyway = self.rooms.pop_front().map(|oldest| oldest.send(()));
         }
         self.rooms.push_back(make_room);
         let (fleet, orders, pid) = (self.fleet.clone(), self.orders.clone(), retired.process.pid);
-        self.closing.push(told);
+        self.closing.push(is_closed);
         self.leaving.insert(pid);
         self.drains.spawn(async move {
             drain::end(&mut retired, bound, (closed, room), orders).await;

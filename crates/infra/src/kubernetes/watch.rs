@@ -105,9 +105,9 @@ async fn forward<K, I, V, R>(
     let mut trouble = None;
     loop {
         let event = match watch.next().await {
-            Ok(told) => {
+            Ok(change) => {
                 trouble = None;
-                event(told)
+                event(change)
             }
             Err(error) => {
                 let words = causes(&error);
@@ -248,9 +248,9 @@ where
             }
             let error = match self.step().await {
                 Ok(None) => continue,
-                Ok(Some(told)) => {
+                Ok(Some(change)) => {
                     self.backoff.reset();
-                    return Ok(told);
+                    return Ok(change);
                 }
                 Err(error) => error,
             };
