@@ -86,7 +86,7 @@ pub(crate) fn judge_together(
     leave_out_refused(lookup, &gateway::fleet(key), listeners);
     let file_mode = lookup.is_file_mode();
     if file_mode {
-        // First: those that may not have their port are in nobody's way.
+        // First: those that may not have their port stand in no other's way.
         shares::mark_late(listeners, |namespace, socket| {
             lookup.port_bound(key, namespace.unwrap_or(key.namespace()), socket)
         });
