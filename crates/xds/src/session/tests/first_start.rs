@@ -358,8 +358,8 @@ fn a_cluster_stalled_on_two_clients_ends_warm() {
     let second = rig.connect("second");
     stall_on(&mut rig, 0);
     stall_on(&mut rig, second);
-    let told = "connected envoy, connected second, warm a, stalled slow, stalled slow on envoy second";
-    assert_eq!(rig.events(), told);
+    let seen = "connected envoy, connected second, warm a, stalled slow, stalled slow on envoy second";
+    assert_eq!(rig.events(), seen);
     rig.ack("cds");
     assert_eq!(rig.events(), "warm slow, stalled slow, ready elsewhere");
     rig.answer(second, "cds", None);
