@@ -12,6 +12,35 @@ pub(crate) const NODE: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 /// The node's name.
 pub(crate) const NODE_NAME: &str = "lab";
 
+/// What the node does with connections to Services that kube-proxy's rules let by. While kube-proxy writes a Service's rules again a packet in between
+/// may find the map of its endpoints empty (a rule of before, judged when the map of before is no longer active), and goes on to an address that
+/// nothing has. No real network answers such a packet, so clients send it again, and the second one meets the new rules. Here the bridge would say
+/// after 3 s that there is no such host. Seen three times in 25,000 connections with 500 changes.
+const UNANSWERED: &str = "
+table ip lab {
+    set asked {
+        type ipv4_addr . inet_service . ipv4_addr . inet_service
+        flags dynamic, timeout
+        timeout 10s
+        size 65536
+    }
+    chain unanswered {
+        ip daddr != { 10.96.0.0/16, 198.18.0.0/24 } return
+        tcp flags & (syn | ack) != syn return
+        ip saddr . tcp sport . ip daddr . tcp dport != @asked add @asked { ip saddr . tcp sport . ip daddr . tcp dport } drop
+        ip daddr 198.18.0.0/24 reject with icmp type host-unreachable
+    }
+    chain output {
+        type filter hook output priority filter - 1; policy accept;
+        jump unanswered
+    }
+    chain forward {
+        type filter hook forward priority filter - 1; policy accept;
+        jump unanswered
+    }
+}
+";
+
 /// Makes it. The bridge has no ports: it holds the node's address and the routes over which packets to Services are first sent, so that
 /// kube-proxy's rules see them. Each pod has a pair of interfaces of its own and a route to it.
 pub(crate) async fn make() -> anyhow::Result<()> {
@@ -25,6 +54,7 @@ route add 198.18.0.0/24 dev kbr0 src {NODE}
 "
     );
     ip(None, &commands).await?;
+    fed(tokio::process::Command::new("nft").args(["-f", "-"]), UNANSWERED).await?;
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("having packets forwarded")
 }
 
@@ -69,12 +99,21 @@ async fn ip(pid: Option<u32>, commands: &str) -> anyhow::Result<()> {
             command
         }
     };
-    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().context("starting ip; are the packages iproute2 and util-linux installed?")?;
-    let mut input = child.stdin.take().context("ip has no input")?;
+    fed(command.args(["-batch", "-"]), commands).await
+}
+
+/// Runs a program that takes commands.
+async fn fed(program: &mut tokio::process::Command, commands: &str) -> anyhow::Result<()> {
+    let name = program.as_std().get_program().to_owned();
+    program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let started = program.spawn();
+    let mut child = started.with_context(|| {
+        format!("starting {}; are the packages iproute2, util-linux and nftables installed?", name.display())
+    })?;
+    let mut input = child.stdin.take().context("a program has no input")?;
     input.write_all(commands.as_bytes()).await?;
     drop(input);
     let output = child.wait_with_output().await?;
-    ensure!(output.status.success(), "ip: {}", String::from_utf8_lossy(&output.stderr).trim());
+    ensure!(output.status.success(), "{}: {}", name.display(), String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
 }

@@ -109,6 +109,14 @@ impl Shop {
         shop
     }
 
+    /// A port of the proxy itself. kube-proxy loses a packet now and then while it writes the rules of a Service again (`lab/README.md`). Clients
+    /// of streams send theirs again; for a datagram these clients wait without sending another.
+    fn proxy(&self, port: u16) -> SocketAddr {
+        let gateway = "--selector=gateway.networking.k8s.io/gateway-name=edge";
+        let address = self.place.namespace().run(&["get", "pods", gateway, "--output=jsonpath={.items[0].status.podIP}"]);
+        SocketAddr::new(address.trim().parse().unwrap(), port)
+    }
+
     /// Keeps a certificate for clients.
     fn believe(&self, name: &str, pair: &Pair) {
         std::fs::write(self.folder.path().join(name), &pair.certificate).unwrap();
@@ -134,7 +142,7 @@ impl Shop {
     fn under_load(&self, deed: impl FnOnce()) {
         let state = &self.place.state;
         let (http, streams, passed) = (self.place.at(80), self.place.at(9000), self.place.at(8443));
-        let packets = self.place.at(9003);
+        let packets = self.proxy(9003);
         let file = self.folder.path().join("bank");
         let ask = || asking::under(state, http, &[("/", &["cart"])], deed);
         let ask = || beside(state, "gRPC", "calls", || call(http), ask);
