@@ -101,6 +101,8 @@ use clusters::Clusters;
 use sotw::SentItems;
 pub(crate) use sotw::Wants;
 pub(crate) use subscribe::MOST_NAMES;
+#[cfg(test)]
+pub(crate) use time::GRACE;
 pub(crate) use time::LAGGING;
 pub use time::STALLED;
 pub(crate) use view::{Holding, Standing};

@@ -113,7 +113,8 @@ impl Shop {
     /// of streams send theirs again; for a datagram these clients wait without sending another.
     fn proxy(&self, port: u16) -> SocketAddr {
         let gateway = "--selector=gateway.networking.k8s.io/gateway-name=edge";
-        let address = self.place.namespace().run(&["get", "pods", gateway, "--output=jsonpath={.items[0].status.podIP}"]);
+        let address =
+            self.place.namespace().run(&["get", "pods", gateway, "--output=jsonpath={.items[0].status.podIP}"]);
         SocketAddr::new(address.trim().parse().unwrap(), port)
     }
 

@@ -21,7 +21,7 @@ const STALLED_AT_START: Duration = Duration::from_secs(30);
 /// Longest time that the first listeners of a client wait for clusters apart: what resolves names answers in some milliseconds, in some hundred where it
 /// asks others, and behind a second where a packet was lost. Routes to what is later than that answer 503 until it is ready; all others are served.
 /// One such cluster adds this much to each start of a proxy.
-pub(super) const GRACE: Duration = Duration::from_millis(1_500);
+pub(crate) const GRACE: Duration = Duration::from_millis(1_500);
 
 /// How long clusters apart wait on a first start for Envoy to ask for listeners, which it does as soon as all clusters before them are ready.
 /// An Envoy whose listeners stand in its bootstrap never asks.

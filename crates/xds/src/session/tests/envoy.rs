@@ -375,7 +375,10 @@ impl Envoy {
         }
         if self.clusters_due {
             self.clusters_due = false;
-            self.open_clusters();
+            // SotW: a request that waits is one with the answer to what came meanwhile
+            if self.knows_vhds() || self.withheld.is_empty() {
+                self.open_clusters();
+            }
         }
         bad.then(|| "malformed IP address".to_owned())
     }

@@ -1,7 +1,7 @@
 //! Histories that the property test found once. Who reads and who is read is said by place among those that have something.
 
 use super::rig::Way;
-use super::world::Edit::{Cluster, Listener, NoCluster, NoHost, Route};
+use super::world::Edit::{Cluster, Listener, NoCluster, NoHost, NoListener, Route};
 use super::world::Step::{self, Break, Calm, Cut, Pass, Publish, Restart, Save, ToClient, ToServer};
 use super::world::World;
 use crate::wire::Variant::{self, Delta, Sotw};
@@ -256,4 +256,15 @@ fn a_ghost_that_came_while_another_cluster_got_ready_is_the_only_one_that_is_not
     for variant in [Delta, Sotw] {
         [again.as_slice(), &new, &named, &changed].into_iter().for_each(|steps| with_bad(variant, true, steps));
     }
+}
+
+#[test]
+fn what_came_while_the_first_request_of_a_stream_waited_is_answered_by_it() {
+    let ways = [(Sotw, true), (Delta, true), (Delta, true)];
+    let mut world = World::new(&ways.map(|(variant, aggregated)| (Way { variant, aggregated }, false)), false);
+    let bad = || Publish(vec![Cluster(0, 90)]);
+    let start = [bad(), ToServer(2, 8), Break(8), ToClient(1, 0), Publish(vec![Cluster(0, 1)]), Pass(5000)];
+    let turn = [ToServer(3, 2), Publish(vec![NoListener(0)]), ToClient(2, 2), Restart(false), ToServer(2, 3)];
+    start.iter().chain(&turn).chain(&[Pass(5000), bad()]).for_each(|step| world.step(step));
+    world.finish();
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::time::GRACE;
+use super::super::GRACE;
 use super::envoy::{Envoy, is_disliked};
 use super::link::Link;
 use super::rig::{Way, changes, kind, short, show};
