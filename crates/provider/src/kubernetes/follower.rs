@@ -75,7 +75,8 @@ fn is_fine(ended: Result<(), JoinError>) -> Result<(), Error> {
     }
 }
 
-struct Follower {
+/// All that is known, and what is followed: messages go in, batches come out.
+pub(super) struct Follower {
     scope: Scope,
     watches: Watches,
     catalog: Catalog,
@@ -106,7 +107,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(options: &Options, watches: Watches) -> Self {
+    pub(super) fn new(options: &Options, watches: Watches) -> Self {
         Self {
             scope: options.scope.clone(),
             watches,
@@ -130,7 +131,7 @@ impl Follower {
     }
 
     /// What has come together, if that is anything.
-    fn batch(&mut self) -> Option<Batch> {
+    pub(super) fn batch(&mut self) -> Option<Batch> {
         let mut changes = self.catalog.take_changes();
         changes.extend(self.changed_problems());
         changes.extend(self.changed_definitions());
@@ -190,7 +191,7 @@ impl Follower {
         }
     }
 
-    fn discovered(&mut self, found: Found) {
+    pub(super) fn discovered(&mut self, found: Found) {
         if let Some(served) = &found.served {
             self.catalog.observed().note_kinds(served);
         }
@@ -200,7 +201,7 @@ impl Follower {
         self.found = found;
     }
 
-    fn take(&mut self, message: Message) {
+    pub(super) fn take(&mut self, message: Message) {
         // Of one that was told to end some may be left.
         let Some(watch) = self.watches.get_mut(message.watch) else { return };
         match message.news {
@@ -316,7 +317,7 @@ impl Follower {
     }
 
     /// Brings what is watched, and what is known, in line with what is named, selected and served.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let Some(served) = self.found.served.clone() else { return };
         // What is let go may have named something in turn, or let others do so.
         while self.usage.is_stale()
@@ -367,7 +368,8 @@ impl Follower {
         if !self.wanted.has(&key) {
             self.watches.stop_looking(|target| *target == meant);
             self.catalog.covered(&meant).iter().for_each(|key| self.forget(key));
-        } else if self.watches.has_begun(&among)
+        } else if [&among, &meant].into_iter().any(|watched| self.watches.has_begun(watched))
+            // A watch of its own too has dropped what came while nothing named it: it may have ceased to be named only for a moment.
             && [&meant.namespace, &meant.name].into_iter().flatten().all(|name| can_be_name(name))
         {
             self.watches.look(meant);
@@ -381,12 +383,15 @@ impl Follower {
             self.catalog.of_namespace(namespace).iter().for_each(|key| self.forget(key));
             return;
         }
+        // Watches within the namespace run on where it was selected all but a moment, and have dropped what came in that.
+        let mut meant: BTreeSet<Target> = self.watches.begun_in(namespace).cloned().collect();
         for (kind, version) in served {
             let resource = Resource::Kind(*kind, version);
             if kind.scope() == api::Scope::Namespaced && self.watches.has_begun(&Target::all(resource)) {
-                self.watches.look(Target::of(resource, namespace));
+                meant.insert(Target::of(resource, namespace));
             }
         }
+        meant.into_iter().for_each(|target| self.watches.look(target));
     }
 
     fn given<'a>(&'a self, served: &'a Served) -> Given<'a> {

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::*;
 use mock::Mock;
 
+mod batches;
 mod failing;
 mod following;
 mod kinds;

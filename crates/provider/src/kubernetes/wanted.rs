@@ -1,6 +1,6 @@
 //! [`Wanted`]: which objects are named, and by how many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{Kind, ObjectKey};
 use hashbrown::HashMap;
@@ -65,8 +65,8 @@ impl Wanted {
         !self.news.is_empty()
     }
 
-    /// What has come and gone since the last call. A key may be in it that came and went.
-    pub(crate) fn take_news(&mut self) -> Vec<ObjectKey> {
-        std::mem::take(&mut self.news)
+    /// What has come and gone since the last call, each once. A key may be in it that came and went, or went and came.
+    pub(crate) fn take_news(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.news).into_iter().collect()
     }
 }

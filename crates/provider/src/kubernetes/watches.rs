@@ -70,6 +70,12 @@ impl Watches {
         id.and_then(|id| self.all.get(id)).is_some_and(|watch| watch.listing.is_some())
     }
 
+    /// The targets in a namespace that are watched, and whose lists have begun.
+    pub(crate) fn begun_in(&self, namespace: &str) -> impl Iterator<Item = &Target> {
+        let is_in = move |target: &&Target| target.namespace.as_deref() == Some(namespace);
+        self.by_target.keys().filter(is_in).filter(|target| self.has_begun(target))
+    }
+
     /// Whether lists are on their way that are no watch's own.
     pub(crate) fn are_looking(&self) -> bool {
         !self.lookups.is_empty()
