@@ -342,7 +342,7 @@ impl Follower {
         let next = waits.chain(is_retried.then_some(RETRY)).min();
         // Rounded up, so that it has passed when the wait is over.
         let millis = next.map(|wait| u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX));
-        let timeout = match self.agenda.looks.is_empty() {
+        let timeout = match self.agenda.looks.is_empty() && !self.tree.has_again() {
             true => millis.map_or(PollTimeout::NONE, PollTimeout::from),
             false => PollTimeout::ZERO,
         };

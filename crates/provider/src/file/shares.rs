@@ -122,12 +122,19 @@ impl Shares {
         }
     }
 
-    /// Returns the ways that a directory has which is read by none now.
-    pub(crate) fn ways_without(&mut self, real: &Real) -> BTreeSet<Arc<Spot>> {
-        if self.ways.contains_key(real) {
-            return BTreeSet::new();
-        }
-        self.by_real.get(real).cloned().unwrap_or_default()
+    /// Returns the way by which a directory is read.
+    pub(crate) fn way(&self, real: &Real) -> Option<&Arc<Spot>> {
+        self.ways.get(real)
+    }
+
+    /// Returns the ways by which a directory is not read.
+    pub(crate) fn others(&self, real: &Real) -> impl Iterator<Item = &Arc<Spot>> {
+        self.by_real.get(real).into_iter().flatten()
+    }
+
+    /// Returns the way that is taken in place of this one.
+    pub(crate) fn taken_for(&self, other: &Spot) -> Option<&Arc<Spot>> {
+        self.way(self.others.get(other)?)
     }
 
     /// Notes a directory for which there is no room. Returns the folder in its place where there are too many to note each.

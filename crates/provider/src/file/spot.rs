@@ -88,6 +88,18 @@ impl Spot {
         self.root == top.root && self.path.starts_with(&top.path)
     }
 
+    /// The two entries of one directory at which its way and another one part; none where one leads over the other.
+    pub(crate) fn fork(&self, other: &Self) -> Option<(Arc<Self>, Arc<Self>)> {
+        let shared = self.path.iter().zip(other.path.iter()).take_while(|(one, two)| one == two).count();
+        // The display of a look-up key does not matter: it is not compared.
+        let entry = |spot: &Self| {
+            let path: PathBuf = spot.path.iter().take(shared.saturating_add(1)).collect();
+            (spot.depth() > shared)
+                .then(|| Arc::new(Self { root: spot.root, path: path.into(), display: Arc::from("") }))
+        };
+        if self.root == other.root { entry(self).zip(entry(other)) } else { None }
+    }
+
     /// Its path in the file system, given the path of its root.
     pub(crate) fn in_root(&self, root: &Path) -> PathBuf {
         if self.is_root() { root.to_owned() } else { root.join(&self.path) }

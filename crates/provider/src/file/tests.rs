@@ -26,6 +26,7 @@ mod property;
 mod shares;
 mod starting;
 mod texts;
+mod ways;
 
 /// How long a fact may take to come true; reached only by a test that fails.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -21,6 +21,8 @@ use crate::file::shares::{Real, Shares};
 use crate::file::spot::{Spot, is_read, is_visible};
 use crate::file::watches::{Lookup, Watches};
 
+mod ways;
+
 /// Directories may be nested so deep below a root; people stay below ten levels.
 const MAX_DEPTH: usize = 64;
 
@@ -48,6 +50,8 @@ pub(crate) struct Tree {
     unwatched: BTreeSet<Arc<Spot>>,
     /// Places to look at once more, as a directory that they lead to is read by no other way any more.
     again: BTreeSet<Arc<Spot>>,
+    /// Ways that are not taken, and come before the one that is.
+    contested: BTreeSet<Arc<Spot>>,
 }
 
 #[derive(Debug)]
@@ -191,6 +195,7 @@ impl Tree {
             shares,
             unwatched: BTreeSet::new(),
             again: BTreeSet::new(),
+            contested: BTreeSet::new(),
         };
         tree.set_access();
         tree
@@ -253,17 +258,10 @@ impl Tree {
         self.look(spot, &mut survey);
         // Links come behind the rest of their directory.
         survey.files.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
-        for real in released {
-            self.again.extend(self.shares.ways_without(&real));
+        for (way, real) in released {
+            self.compare_ways(&way, &real);
         }
         survey
-    }
-
-    /// Takes the places that have to be looked at once more: by other ways to what is gone, for room that came, for watches that are to be had again.
-    pub(crate) fn take_again(&mut self) -> BTreeSet<Arc<Spot>> {
-        let mut again = std::mem::take(&mut self.again);
-        again.extend(self.shares.take_fitting());
-        again
     }
 
     /// Tries once more to watch what could not be watched. Returns what can be now.
@@ -286,8 +284,9 @@ impl Tree {
         !self.unwatched.is_empty()
     }
 
-    /// Forgets the directories and links at and below a place, and releases their watches. Returns the directories that were read there.
-    fn forget(&mut self, top: &Arc<Spot>) -> Vec<Real> {
+    /// Forgets the directories and links at and below a place, and releases their watches. Returns the directories that were read there,
+    /// each with its way.
+    fn forget(&mut self, top: &Arc<Spot>) -> Vec<(Arc<Spot>, Real)> {
         let mut released = Vec::new();
         let below = |range: &mut dyn Iterator<Item = &Arc<Spot>>| -> Vec<Arc<Spot>> {
             range.take_while(|spot| spot.is_under(top)).cloned().collect()
@@ -300,7 +299,7 @@ impl Tree {
             }
             if let Some(identity) = directory.identity {
                 self.shares.release(&identity);
-                released.push(identity);
+                released.push((spot, identity));
             }
         }
         self.shares.forget(top);
@@ -462,7 +461,10 @@ impl Tree {
         };
         let identity = match found.metadata().map(|about| self.shares.take(spot, about.dev(), about.ino())) {
             Ok(Ok(identity)) => Some(identity),
-            Ok(Err(first)) => return survey.second_way(spot, &first),
+            Ok(Err(first)) => {
+                self.contest(spot, &first);
+                return survey.second_way(spot, &first);
+            }
             Err(error) => return survey.unreadable(spot, &error),
         };
         let path = descriptor(&found);

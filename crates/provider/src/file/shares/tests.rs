@@ -62,8 +62,10 @@ fn a_directory_is_read_by_the_first_way_of_each_folder() {
     assert_eq!(shares.take(&at("a/y"), 1, 7), Err(at("a/x")));
     assert!(shares.take(&at("b/x"), 1, 7).is_ok(), "the folder of another author");
     assert!(shares.take(&at("a/z"), 2, 7).is_ok(), "another device");
-    assert!(shares.ways_without(&real).is_empty());
+    assert_eq!((shares.way(&real), shares.taken_for(&at("a/y"))), (Some(&at("a/x")), Some(&at("a/x"))));
     shares.release(&real);
-    assert_eq!(shares.ways_without(&real), BTreeSet::from([at("a/y")]));
+    assert_eq!((shares.way(&real), shares.taken_for(&at("a/y"))), (None, None));
+    assert_eq!(shares.others(&real).collect::<Vec<_>>(), [&at("a/y")]);
     assert!(shares.take(&at("a/y"), 1, 7).is_ok());
+    assert_eq!((shares.way(&real), shares.others(&real).count()), (Some(&at("a/y")), 0));
 }
