@@ -55,12 +55,12 @@ pub(super) fn draft<'r, L: Lookup>(
         match filter {
             HttpRouteFilter::RequestHeaderModifier(changes) => {
                 once(!draft.fixed.request_headers.is_empty())?;
-                draft.fixed.request_headers = headers::of_requests(changes).map_err(refused)?.into();
+                draft.fixed.request_headers = headers::changes(changes).map_err(refused)?.into();
                 targets.ignore(headers::ignored(changes), || format!("{}[{index}].requestHeaderModifier", path()));
             }
             HttpRouteFilter::ResponseHeaderModifier(changes) => {
                 once(!draft.fixed.response_headers.is_empty())?;
-                draft.fixed.response_headers = headers::of_responses(changes).map_err(refused)?.into();
+                draft.fixed.response_headers = headers::changes(changes).map_err(refused)?.into();
                 let ignored = headers::ignored(changes).chain(headers::put_back(changes));
                 targets.ignore(ignored, || format!("{}[{index}].responseHeaderModifier", path()));
             }

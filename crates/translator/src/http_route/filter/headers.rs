@@ -8,25 +8,21 @@ use ir::route::HeaderChanges;
 use super::super::matching::{REPEATED, lower, repeated};
 use super::{check_token, plain};
 
-/// Changes of requests in normal form: names in small letters, of one name the first entry counts.
-pub(super) fn of_requests(filter: &HeaderFilter) -> Result<HeaderChanges, String> {
+/// Changes in normal form: names in small letters, of one name the first entry counts.
+pub(super) fn changes(filter: &HeaderFilter) -> Result<HeaderChanges, String> {
     let remove = filter.remove.iter().map(|name| changeable(name)).collect::<Result<_, _>>()?;
-    Ok(HeaderChanges { remove, set: values(&filter.set)?, add: values(&filter.add)? })
-}
-
-/// The same of responses.
-pub(super) fn of_responses(filter: &HeaderFilter) -> Result<HeaderChanges, String> {
-    let changes = of_requests(filter)?;
+    let changes = HeaderChanges { remove, set: values(&filter.set)?, add: values(&filter.add)? };
     let mut written = changes.set.iter().chain(&changes.add);
     match written.find(|(name, _)| OF_CONNECTION.contains(&&**name)) {
         Some((name, _)) => Err(format!(
-            "header {name} of a response cannot be changed: it is about the connection, of which the proxy itself tells its clients"
+            "header {name} cannot be changed: it is about the connection, of which the proxy itself tells clients and backends"
         )),
         None => Ok(changes),
     }
 }
 
-/// Envoy takes these from every response after a route has changed it. In a request to a backend they stay.
+/// Envoy takes these from every response after a route has changed it. In a request to a backend they would stay, and the backend would answer with another
+/// protocol that no client asked for (RFC 9110, 7.6.1).
 const OF_CONNECTION: [&str; 3] = ["connection", "upgrade", "proxy-connection"];
 
 /// Fields that have no effect, and why: items of `set` and `add` whose name an earlier one has.
