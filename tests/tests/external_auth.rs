@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Command;
 use std::thread;
 
 use tests::authority::{Asked, Authority, GOOD};
@@ -268,6 +269,63 @@ fn a_listener_asks_before_a_route_is_chosen_and_the_route_asks_behind_it() {
     world.until("/any", GOOD, 500);
     gateway(&[]);
     world.until("/none", "", 404);
+}
+
+/// Posts over HTTP/2, whose one frame of a body ends the request too. The status.
+fn post_at_once(port: u16, path: &str, body: &str) -> String {
+    let url = format!("http://127.0.0.1:{port}{path}");
+    let posted = Command::new("curl")
+        .args(["--silent", "--http2-prior-knowledge", "--output", "/dev/null", "--write-out", "%{http_code}"])
+        .args(["--max-time", "15", "--header", "host: x.example", "--header", &format!("authorization: {GOOD}")])
+        .args(["--data-binary", body, &url])
+        .output()
+        .unwrap();
+    String::from_utf8(posted.stdout).unwrap()
+}
+
+#[test]
+fn a_body_longer_than_one_server_is_shown_passes_neither_in_one_frame_nor_behind_another_server() {
+    let small = ", forwardBody: {maxSize: 8}";
+    let both = rule("/both", &http("", ", forwardBody: {maxSize: 100}"), "echo").replace(
+        "port: 80}]\n",
+        &format!("port: 80, filters: [{{type: ExternalAuth, externalAuth: {{{}}}}}]}}]\n", grpc("", small)),
+    );
+    let world =
+        World::start(&[rule("/body", &http("", small), "echo"), both, rule("/open", &http("", ""), "echo")].concat());
+    world.until("/open", GOOD, 200);
+    let (http_server, grpc_server, echo) = (&world.http, &world.grpc, &world.echo);
+    let take = || drop((http_server.take(), grpc_server.take(), echo.take()));
+    take();
+    for path in ["/body", "/both"] {
+        assert_eq!(post_at_once(world.port, path, "12345678"), "200", "{path}");
+        assert_eq!(one(echo).body, "12345678");
+        take();
+        assert_eq!(post_at_once(world.port, path, "123456789"), "403", "{path}");
+        assert!(!post(world.port, path, "123456789").starts_with("HTTP/1.1 200"), "{path}");
+        assert_eq!((grpc_server.take(), echo.take()), (Vec::new(), Vec::new()), "{path}");
+    }
+    world.running.write("gateway.yaml", &asking(world.port, &[&http("", small)])).unwrap();
+    wait::until("the listener's own bound", || (post_at_once(world.port, "/open", "123456789") == "403").then_some(()))
+        .unwrap();
+    take();
+    assert_eq!(post_at_once(world.port, "/open", "12345678"), "200");
+    assert_eq!(one(echo).body, "12345678");
+}
+
+#[test]
+fn what_asks_for_another_protocol_comes_to_no_rule_that_judges_bodies_by_an_answer_of_the_listener() {
+    let judged =
+        "  - matches: [{headers: [{name: x-user, value: ann}]}]\n    filters: [{type: ExternalAuth, externalAuth: {"
+            .to_owned()
+            + &grpc("", ", forwardBody: {maxSize: 8}")
+            + "}}]\n    backendRefs: [{name: echo, port: 80}]\n";
+    let world = World::start(&[judged, rule("/open", &http("", ""), "echo")].concat());
+    world.running.write("gateway.yaml", &asking(world.port, &[&http("", "")])).unwrap();
+    world.until("/any", GOOD, 200);
+    let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("authorization", GOOD)];
+    drop(world.echo.take());
+    assert_eq!(get_with(world.port, "x.example", "/socket", &upgrade).unwrap().status, 403);
+    assert_eq!(world.echo.take(), Vec::new());
 }
 
 /// Filters of a listener come and go, and nothing that is good is lost, nor does anything else pass while there are some.

@@ -268,6 +268,11 @@ fn server_names(cluster: &Cluster) -> Option<UpstreamHttpProtocolOptions> {
     })
 }
 
+/// Bytes of one answer, and of all answers of one connection, that a backend may send before they are read: those of a client that reads nothing stay
+/// with the proxy (Envoy's defaults, 16 and 24 MiB, held 1.4 GB for 85 requests of one client). A stream goes at 100 MB/s over 10 ms.
+const HTTP2_STREAM_WINDOW: u32 = 1024 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+
 /// Which HTTP is spoken to a cluster's endpoints.
 pub(crate) fn protocol_options(
     protocol: Protocol,
@@ -276,7 +281,11 @@ pub(crate) fn protocol_options(
 ) -> Any {
     let protocol = match protocol {
         Protocol::Http1 => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
-        Protocol::Http2 => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default()),
+        Protocol::Http2 => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
+            initial_stream_window_size: Some(HTTP2_STREAM_WINDOW),
+            initial_connection_window_size: Some(HTTP2_CONNECTION_WINDOW),
+            ..Http2ProtocolOptions::default()
+        }),
     };
     let explicit = ExplicitHttpConfig { protocol_config: Some(protocol) };
     Any::pack(&upstream::HttpProtocolOptions {

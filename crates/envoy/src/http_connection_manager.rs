@@ -15,7 +15,7 @@ use proto::envoy::extensions::filters::network::http_connection_manager::v3::{
 use proto::google::protobuf::Any;
 
 use crate::access_log::{AccessLog, loggers};
-use crate::route::{external_auth, over_budget, session};
+use crate::route::{external_auth, over_budget, session, whole_body};
 use crate::tracing;
 use crate::wire::seconds;
 
@@ -25,6 +25,9 @@ type Declared = (&'static str, bool, fn() -> Any);
 /// The HTTP filters in the order in which a request passes them, behind what virtual hosts may put before the choice of a route; the router is last.
 const HTTP_FILTERS: &[Declared] = &[
     ("envoy.filters.http.cors", false, || Any::pack(&Cors {})),
+    (whole_body::FILTERS[0], false, whole_body::refuses_nothing),
+    (whole_body::FILTERS[1], false, whole_body::keeps_nothing),
+    (whole_body::FILTERS[2], false, whole_body::refuses_nothing),
     (external_auth::FILTERS[0], false, external_auth::nobody),
     (external_auth::FILTERS[1], false, external_auth::nobody),
     (over_budget::FILTER, true, over_budget::off),
@@ -100,7 +103,11 @@ pub(crate) fn connection_manager(
 /// answers over a budget is there only with one: Envoy warns of it wherever it is, as work in progress.
 fn http_filters(listener: &Listener) -> Vec<HttpFilter> {
     let keeper = listener.tracing.as_deref().and_then(|tracing| tracing::keeper(tracing, listener.port));
-    let before = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));
+    let [refuses, keeps] = [whole_body::refuses_nothing(), whole_body::keeps_nothing()];
+    let bodies = whole_body::LISTENER_FILTERS.into_iter().zip([refuses.clone(), keeps, refuses]);
+    let bodies = bodies.map(|(name, config)| (name, true, config));
+    let asked = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));
+    let before = bodies.chain(asked);
     let declared = HTTP_FILTERS.iter().filter(|(name, ..)| listener.retry_budgets || *name != over_budget::FILTER);
     let all = before.chain(declared.map(|(name, disabled, config)| (*name, *disabled, config())));
     let all = all.map(|(name, disabled, config)| HttpFilter { disabled, ..filter(name, config) });

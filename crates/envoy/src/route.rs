@@ -15,6 +15,7 @@ pub(crate) mod session;
 mod spelling;
 #[cfg(test)]
 mod tests;
+pub(crate) mod whole_body;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,6 +148,7 @@ fn finish(mut message: Route, filters: &Filters, action: route::Action) -> Route
     }
     let asked = external_auth::policies(&filters.external_auth, external_auth::Asks::OfRoute);
     message.typed_per_filter_config.extend(asked);
+    message.typed_per_filter_config.extend(whole_body::policies(&filters.external_auth, external_auth::Asks::OfRoute));
     message.typed_per_filter_config.extend(of_backend(filters));
     message.action = Some(action);
     message

@@ -27,6 +27,9 @@ use crate::wire::{millionths, seconds};
 /// A collector that does not take spans in this time loses them.
 const EXPORT_SECONDS: u32 = 10;
 
+/// Most of a collector's answer, which says how many spans it left out and why.
+const ANSWER_BYTES: u32 = 64 * 1024;
+
 /// The filter that keeps what clients sent.
 const KEEPER: &str = "envoy.filters.http.set_filter_state";
 
@@ -61,6 +64,7 @@ fn collector(tracing: &Tracing) -> GrpcService {
         target_specifier: Some(TargetSpecifier::EnvoyGrpc(EnvoyGrpc {
             cluster_name: tracing.collector.as_str().to_owned(),
             authority: tracing.authority.as_ref().to_owned(),
+            max_receive_message_length: Some(ANSWER_BYTES),
             ..EnvoyGrpc::default()
         })),
         ..GrpcService::default()

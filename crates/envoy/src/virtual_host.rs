@@ -13,7 +13,7 @@ use proto::envoy::config::route::v3 as route;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::resource::{Encoded, EncodedHost, EncodedPiece, Versions, named, type_url};
-use crate::route::{external_auth, messages};
+use crate::route::{external_auth, messages, whole_body};
 use crate::wire::ads;
 use crate::write;
 
@@ -110,7 +110,8 @@ fn head(host: &VirtualHost) -> route::VirtualHost {
 /// Everything of it that stands behind them.
 fn tail(host: &VirtualHost) -> route::VirtualHost {
     let asked = external_auth::policies(&host.external_auth, external_auth::Asks::BeforeRoutes);
-    route::VirtualHost { typed_per_filter_config: asked.collect(), ..route::VirtualHost::default() }
+    let bodies = whole_body::policies(&host.external_auth, external_auth::Asks::BeforeRoutes);
+    route::VirtualHost { typed_per_filter_config: asked.chain(bodies).collect(), ..route::VirtualHost::default() }
 }
 
 /// The bytes of [`tail`]; most hosts have none.

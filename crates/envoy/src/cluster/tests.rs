@@ -90,7 +90,7 @@ typedExtensionProtocolOptions:
   envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
     '@type': type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
     commonHttpProtocolOptions: {maxRequestsPerConnection: 9}
-    explicitHttpConfig: {http2ProtocolOptions: {}}
+    explicitHttpConfig: {http2ProtocolOptions: {initialStreamWindowSize: 1048576, initialConnectionWindowSize: 16777216}}
 ",
     );
 }

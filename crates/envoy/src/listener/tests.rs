@@ -122,8 +122,23 @@ fn the_connection_manager_in_full() {
 statPrefix: http-80
 rds: {configSource: {ads: {}, resourceApiVersion: V3}, routeConfigName: ns/gw/80}
 httpFilters:
+- name: chancery.whole_body.listener.protocol
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC}
+  disabled: true
+- name: chancery.whole_body.listener
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+  disabled: true
+- name: chancery.whole_body.listener.length
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC}
+  disabled: true
 ASKED- name: envoy.filters.http.cors
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.cors.v3.Cors}
+- name: chancery.whole_body.protocol
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC}
+- name: chancery.whole_body
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
+- name: chancery.whole_body.length
+  typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC}
 - name: chancery.external_auth
   typedConfig: {'@type': type.googleapis.com/envoy.extensions.filters.http.composite.v3.Composite}
 - name: chancery.external_auth.next

@@ -10,7 +10,7 @@ use proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use proto::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use proto::google::protobuf::Any;
 
-use super::matches::{exact, present, string};
+use super::matches::{exact, header, string};
 use crate::regex::escape;
 
 /// The pseudo header of the method.
@@ -38,7 +38,7 @@ pub(super) fn policy(cors: &Cors) -> Any {
 }
 
 /// The route that takes the preflights of one that has a policy and takes one method only: a browser asks with `OPTIONS` whether that method is allowed
-/// (Fetch standard, 4.9). The filter answers all of them.
+/// (Fetch standard, 4.9). The filter answers all of them: none whose origin is empty comes here.
 pub(super) fn preflight(route: &Route) -> Option<Route> {
     if !route.typed_per_filter_config.contains_key(FILTER) {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn preflight(route: &Route) -> Option<Route> {
     headers.retain(|header| header.name != METHOD);
     headers.extend([
         exact(METHOD, PREFLIGHT.to_owned()),
-        present("origin"),
+        header("origin", ".+"),
         exact("access-control-request-method", asked),
     ]);
     Some(preflight)

@@ -61,6 +61,9 @@ pub(crate) enum Asks {
 /// Who does not answer in this time has not allowed it. People may be waiting, and the server may ask others in turn.
 const ANSWER_SECONDS: u32 = 10;
 
+/// Most of an answer over gRPC: as much as the headers of a request may have (60 KiB), and some for a body. Without it Envoy keeps any.
+const ANSWER_BYTES: u32 = 1024 * 1024;
+
 /// What no answer changes of a request: for whom it is (Gateway API: host and authority stay), and where it ends or what becomes of its connection
 /// (RFC 9110 7.6.1, RFC 9112 6): an answer has such headers of its own. Envoy matches the whole name; of the pseudo-headers with these letters there are
 /// `:authority`, `:scheme` and `:status`: written out it would be more than an Envoy takes by itself (a program of 100 in RE2, where its runtime says
@@ -89,10 +92,12 @@ pub(crate) fn policies(asked: &[Arc<ExternalAuth>], asks: Asks) -> impl Iterator
 }
 
 fn policy(auth: &ExternalAuth, asks: Asks) -> Any {
-    let filter = TypedExtensionConfig {
-        name: "envoy.filters.http.ext_authz".to_owned(),
-        typed_config: Some(Any::pack(&filter(auth, asks))),
-    };
+    composed("envoy.filters.http.ext_authz", Any::pack(&filter(auth, asks)))
+}
+
+/// What one of the filters is to be: this one, with this configuration.
+pub(super) fn composed(name: &str, config: Any) -> Any {
+    let filter = TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) };
     let action = ExecuteFilterAction { typed_config: Some(filter), ..ExecuteFilterAction::default() };
     let action = proto::xds::core::v3::TypedExtensionConfig {
         name: "composite-action".to_owned(),
@@ -117,12 +122,13 @@ pub(super) fn upgrades(filters: &Filters) -> Vec<UpgradeConfig> {
     judged.then(none).into_iter().collect()
 }
 
-/// Whatever goes wrong is answered 403, which is Envoy's default. Of a body that is longer than what may be sent nothing is sent: a request is judged
+/// Whatever goes wrong is answered 403, which is Envoy's default. So is an answer over gRPC with a line's end in a header: it would begin another response. Of a body that is longer than what may be sent nothing is sent: a request is judged
 /// as a whole or not at all.
 fn filter(auth: &ExternalAuth, asks: Asks) -> ExtAuthz {
     ExtAuthz {
         transport_api_version: ApiVersion::V3 as i32,
         clear_route_cache: asks == Asks::BeforeRoutes,
+        validate_mutations: true,
         with_request_body: auth
             .max_body
             .map(|bytes| BufferSettings { max_request_bytes: bytes.get(), ..BufferSettings::default() }),
@@ -170,6 +176,7 @@ fn grpc(cluster: &ClusterName, authority: &str) -> GrpcService {
         target_specifier: Some(TargetSpecifier::EnvoyGrpc(EnvoyGrpc {
             cluster_name: cluster.as_str().to_owned(),
             authority: authority.to_owned(),
+            max_receive_message_length: Some(ANSWER_BYTES),
             ..EnvoyGrpc::default()
         })),
         ..GrpcService::default()

@@ -14,7 +14,7 @@ use proto::envoy::config::route::v3::{Route, RouteAction, WeightedCluster, route
 
 use super::path::{PathPlan, substitute};
 use super::{
-    base, external_auth, finish, headers, mirror, of_backend, reason, redirect, respond_route, retry, session,
+    base, external_auth, finish, headers, matches, mirror, of_backend, reason, redirect, respond_route, retry, session,
 };
 use crate::http_connection_manager::STREAM_IDLE_SECONDS;
 use crate::wire::{duration, millionths, seconds};
@@ -210,7 +210,7 @@ fn note_broken<'a>(
         }
     }
     if !reasons.is_empty() {
-        let is_grpc = message.r#match.as_ref().is_some_and(|matches| matches.grpc.is_some());
+        let is_grpc = message.r#match.as_ref().is_some_and(matches::takes_calls);
         let code = if is_grpc {
             ClusterNotFoundResponseCode::ServiceUnavailable
         } else {

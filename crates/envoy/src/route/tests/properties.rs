@@ -234,7 +234,7 @@ proptest! {
     #[test]
     fn thresholds_of_one_route_rise_and_end_without_one(route in route()) {
         // Those of sessions, and of hosts with a port, come before and ask for more.
-        let own = route.matches.headers.len() + usize::from(route.matches.method.is_some());
+        let own = route.matches.headers.len() + usize::from(route.matches.method.is_some()) + usize::from(route.matches.grpc);
         let piece = RoutePiece { routes: vec![Arc::new(route)] };
         let messages = messages(&piece);
         let plain = messages.iter().filter(|message| message.r#match.as_ref().is_some_and(|it| it.headers.len() == own));
