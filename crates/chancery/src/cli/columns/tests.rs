@@ -1,3 +1,5 @@
+//! Tables of texts that others write.
+
 use super::columns;
 
 #[test]
