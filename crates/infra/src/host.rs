@@ -14,7 +14,7 @@
 //! admin socket. The socket `xds.sock` is made by the xDS server.
 //!
 //! Map: [`run()`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
-//! signal), `admin` (ask Envoy), `retired` and `drain` (end it gently), `log` (carry its lines), `port` and `address` (facts for statuses).
+//! signal), `admin` (ask Envoy), `retired` and `drain` (end it gently), `left` (find and end those that no Chancery watches), `log` (carry its lines), `port` and `address` (facts for statuses).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,8 +29,10 @@ mod binary;
 mod drain;
 mod error;
 mod fact;
+mod holder;
 mod launch;
 mod layout;
+mod left;
 mod lock;
 mod log;
 mod ownership;
@@ -49,7 +51,9 @@ pub use address::machine_addresses;
 pub use binary::{ENVOY_VERSION, Envoy, EnvoyFinder, EnvoySearch};
 pub use error::Error;
 pub use fact::{EnvoyState, HostFact};
+pub use holder::Holder;
 pub use layout::{ADMIN_SOCKET, Layout, ProxyPaths};
+pub use left::LeftEnvoy;
 pub use lock::StateLock;
 pub use log::OUTPUT_TARGET;
 pub use ownership::own_state_folder;

@@ -166,6 +166,11 @@ impl Layout {
         }
     }
 
+    /// The state folder, as an absolute path.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
     /// The folders with all files and sockets of proxies, as absolute paths.
     pub fn folders(&self) -> [&Path; 2] {
         [&self.gateways, &self.sockets]

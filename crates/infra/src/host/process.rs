@@ -134,7 +134,8 @@ impl Process {
         Record { pid: self.pid, started: start_time(self.pid).unwrap_or_default(), identity }
     }
 
-    fn watch(pid: u32, identity: Option<String>) -> Result<Self, Error> {
+    /// Watches a process of any kind.
+    pub(crate) fn watch(pid: u32, identity: Option<String>) -> Result<Self, Error> {
         let failed = |reason: std::io::Error| Error::Watch { pid, reason };
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
