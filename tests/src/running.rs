@@ -174,6 +174,26 @@ impl Running {
         Ok(())
     }
 
+    /// Sends a signal to Chancery and waits until it has ended.
+    ///
+    /// # Errors
+    /// If it does not run, or does not end in time.
+    pub fn end_with(&mut self, signal: Signal) -> anyhow::Result<()> {
+        kill(self.pid()?, signal)?;
+        self.until_ended()
+    }
+
+    /// Waits until Chancery has ended.
+    ///
+    /// # Errors
+    /// If it does not run, or does not end in time.
+    pub fn until_ended(&mut self) -> anyhow::Result<()> {
+        let child = self.child.as_mut().context("chancery does not run")?;
+        wait::until("chancery to end", || child.try_wait().ok().flatten())?;
+        self.child = None;
+        Ok(())
+    }
+
     /// Has every Envoy write down all that it does.
     ///
     /// # Errors

@@ -10,11 +10,12 @@ mod run;
 mod running;
 mod shutdown;
 mod status;
+mod stop;
 mod translate;
 mod validate;
 
 pub(crate) use permissions::{PermissionArgs, by_each_name};
-pub(crate) use run::{InsecureXds, KubernetesArgs, RunArgs, WorkloadLabels, XdsTls};
+pub(crate) use run::{InsecureXds, KubernetesArgs, OnExit, RunArgs, WorkloadLabels, XdsTls};
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ enum Verb {
     Translate(translate::TranslateArgs),
     /// Check files and point at what is wrong, line by line; exit code 1 if anything is
     Validate(validate::ValidateArgs),
+    /// End the Chancery of a state folder and drain its Envoys, also those that an earlier Chancery left
+    Stop(stop::StopArgs),
     /// Show the statuses and problems of a running Chancery
     Status(status::StatusArgs),
     /// Say which objects make what a workload's Envoy gets, and which do not and why
@@ -215,6 +218,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Run(args) => run::run(*args),
         Verb::Translate(args) => translate::run(&args),
         Verb::Validate(args) => validate::run(&args),
+        Verb::Stop(args) => stop::run(&args),
         Verb::Status(args) => status::run(&args),
         Verb::Explain(args) => explain::run(&args),
         Verb::Proxy(args) => proxy::run(&args),

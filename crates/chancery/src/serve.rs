@@ -1,6 +1,7 @@
 //! `chancery run`: everything is wired here. Read top to bottom it is the picture in ARCHITECTURE.md.
 
 mod certificates;
+mod ending;
 pub(crate) mod kubernetes;
 mod outlets;
 mod own;
@@ -25,10 +26,9 @@ use ir::{FleetName, Infra};
 use provider::file::{AgeFile, Past, SocketPaths, TextFile, Texts};
 use store::Source;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 use translator::{OwnPlaces, Translator};
 use xds::KnownTokens;
 use xds::load::LoadReports;
@@ -39,11 +39,9 @@ use crate::core::{self, Asking, Input, Parts, QUEUE};
 use crate::last_good::{self, LastGood};
 use crate::telemetry::Log;
 
+use ending::Ends;
 use kubernetes::Cluster;
 use tasks::Tasks;
-
-/// How often the lock of the state folder is looked at.
-const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
 
 /// How long open streams may finish what is on its way at the end.
 const STREAMS_GRACE: Duration = Duration::from_secs(1);
@@ -99,7 +97,7 @@ pub(crate) async fn serve(
     let parts = Around { inputs, asking, server: server.clone(), infra, workloads, last_good, stop: stop.clone() };
     server.describe(protojson::DESCRIPTORS);
     tasks.spawn_on(streams, "events of proxies", outlets::proxies(events, parts.inputs.clone()));
-    let (end, ending) = watch::channel(Ending::No);
+    let (end, ending) = Ends::new(args.on_exit, layout.clone());
     let (files, listening) = (layout.clone(), Arc::new(AtomicBool::new(cluster.is_none())));
     let (places, proxies) = match cluster {
         Some(cluster) => {
@@ -121,7 +119,7 @@ pub(crate) async fn serve(
     let last = parts.inputs.downgrade();
     drop(parts);
 
-    let outcome = until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
+    let outcome = ending::until_the_end((&mut core, &mut tasks), &mut lock, proxies, &end).await;
     stop.cancel();
     end_all(server, ended, tasks, last).await;
     let outcome = outcome.and(core.end().await);
@@ -233,67 +231,6 @@ fn listen(
     let fleets = (infra.clone(), workloads.clone(), last_good.clone());
     tasks.spawn("xDS sockets", sockets::serve((server.clone(), tokens), layout.clone(), fleets, stop.clone()));
     Ok(places)
-}
-
-/// Waits until the state folder, deleted meanwhile, belongs to another process: both would serve the same Gateways.
-async fn lost(lock: &mut StateLock) -> host::Error {
-    loop {
-        tokio::time::sleep(LOOK_AT_LOCK).await;
-        // Of other errors, whoever needs the folder says what is wrong with it.
-        if let Err(reason @ host::Error::Locked { .. }) = lock.renew() {
-            return reason;
-        }
-    }
-}
-
-/// Waits for signals, for the proxies to be gone after the first one, and for the end of anything that should not end.
-async fn until_the_end(
-    (core, tasks): (&mut core::Thread, &mut Tasks),
-    lock: &mut StateLock,
-    proxies: Option<impl Future<Output = Result<(), host::Error>>>,
-    end: &watch::Sender<Ending>,
-) -> anyhow::Result<()> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    // The terminal was closed.
-    let mut hangup = signal(SignalKind::hangup())?;
-    let supervised = proxies.is_some();
-    let proxies = async {
-        match proxies {
-            Some(proxies) => proxies.await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::pin!(proxies);
-    loop {
-        tokio::select! {
-            // The core first: its end makes others end, and it has the reason.
-            biased;
-            ended = core.end() => return ended.and(Err(anyhow::anyhow!("the core ended"))),
-            reason = tasks.first_end() => return Err(reason),
-            reason = lost(lock) => return Err(reason.into()),
-            result = &mut proxies => {
-                let asked = *end.borrow() != Ending::No;
-                return result.map_err(Into::into).and(if asked { Ok(()) } else { Err(anyhow::anyhow!("the supervisor of proxies ended")) });
-            }
-            _ = interrupt.recv() => ask_to_end(end),
-            _ = terminate.recv() => ask_to_end(end),
-            _ = hangup.recv() => ask_to_end(end),
-        }
-        if !supervised && *end.borrow() != Ending::No {
-            return Ok(());
-        }
-    }
-}
-
-/// The first signal drains, the second ends at once.
-fn ask_to_end(end: &watch::Sender<Ending>) {
-    end.send_modify(|ending| {
-        *ending = if *ending == Ending::No { Ending::Drain } else { Ending::AtOnce };
-        match ending {
-            Ending::AtOnce => warn!("ending at once"),
-            _ => info!("draining; a second signal ends at once"),
-        }
-    });
 }
 
 /// Proxies that offer load reports are asked for them, if they are wanted.

@@ -52,6 +52,10 @@ pub(crate) struct RunArgs {
     /// How long connections may end by themselves at the end, for example `10s` or `500ms`
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub(crate) drain_time: Duration,
+    /// Envoys at SIGTERM: `drain` ends them, `leave` lets them serve on; the next start on the same state folder takes them over, and `chancery stop`
+    /// ends them. Ctrl-C and SIGHUP always drain
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t = OnExit::Drain, conflicts_with = "no_envoy")]
+    pub(crate) on_exit: OnExit,
     /// Start no Envoys: only serve xDS, on each Gateway's socket in the state folder
     #[arg(long)]
     pub(crate) no_envoy: bool,
@@ -148,6 +152,15 @@ pub(crate) struct KubernetesArgs {
     /// How long proxies have to learn of a new authority before it signs
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     pub(crate) ca_overlap: Duration,
+}
+
+/// What SIGTERM means for the Envoys of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnExit {
+    /// They are drained and end
+    Drain,
+    /// They serve on, without Chancery
+    Leave,
 }
 
 /// Who says which labels a workload has.
@@ -287,6 +300,9 @@ fn check(args: &RunArgs, sources: &Sources) -> anyhow::Result<()> {
         WrongUsage::unless(args.insecure_xds.cleartext() == Cleartext::default(), || {
             "--insecure-xds-clients, --insecure-xds-secrets: with a Kubernetes cluster xDS is always over TLS"
                 .to_owned()
+        })?;
+        WrongUsage::unless(args.on_exit == OnExit::Drain, || {
+            "--on-exit leave: with a Kubernetes cluster proxies are Pods, which serve on anyway".to_owned()
         })?;
         WrongUsage::unless(args.workload_labels == WorkloadLabels::Objects, || {
             "--workload-labels bootstrap: with a Kubernetes cluster labels are those of the Pod that a proxy's token is bound to".to_owned()
