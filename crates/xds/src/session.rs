@@ -173,6 +173,8 @@ pub(crate) struct Session {
     drains_until: Option<Duration>,
     /// The client had a configuration before this stream.
     resumed: bool,
+    /// What the client asks for that can name other resources.
+    namers: remove::Namers,
     /// The client came in a way in which it gets no secrets.
     without_secrets: bool,
     /// The client has acknowledged a complete configuration.
@@ -217,6 +219,7 @@ impl Session {
             retry: None,
             drains_until: None,
             resumed: false,
+            namers: remove::Namers::default(),
             without_secrets: false,
             configured: false,
             counted: false,
@@ -247,6 +250,7 @@ impl Session {
         if !self.is(&type_url, |channel| channel.opened) {
             inherited = fleet.take_doubts(&self.node.id, &type_url);
         }
+        self.note_namer(&type_url);
         self.subscribe(fleet, &type_url, &request, now)?;
         self.inherit(fleet, &type_url, inherited);
         for set in std::mem::take(&mut self.asked) {

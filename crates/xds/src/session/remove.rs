@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::blockers::PATIENCE;
-use super::channel::Channel;
+use super::channel::{Channel, Flight};
 use super::judge::Verdict;
 use super::{Session, Turn};
 use crate::fleet::Fleet;
@@ -24,7 +24,8 @@ const USERS_OF_ROUTES: [TypeUrl; 2] = [TypeUrl::Listener, TypeUrl::ScopedRoute];
 const LONGEST_DRAIN: Duration = Duration::from_secs(900);
 
 /// A client other than Envoy, which asks for each cluster by name, acknowledges routes before it has the clusters that they name, uses
-/// the routes before until then, and asks for what they named no more (gRPC, measured). It may wait for a cluster for 15 s.
+/// the routes before until then, and asks for what they named no more (gRPC, measured). It may wait for a cluster for 15 s. It drains no
+/// listeners: nothing stays with it for longer.
 const LONGEST_CHANGE: Duration = Duration::from_secs(20);
 
 /// Envoy ends what its filters ask of a cluster, such as whether a request may pass, with the cluster, and not when the answer is there
@@ -38,6 +39,17 @@ const ASKED: [TypeUrl; 3] = [TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secr
 /// configuration goes: a route that is deleted ends at once.
 const DRAINED: [TypeUrl; 5] =
     [TypeUrl::Route, TypeUrl::VirtualHost, TypeUrl::Cluster, TypeUrl::Endpoints, TypeUrl::Secret];
+
+/// Kinds that the client has asked for and that can name others, on any of its streams so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Namers {
+    /// Listeners or scopes of routes: name route configurations, clusters and secrets.
+    listeners: bool,
+    /// What names clusters and secrets besides: route configurations, virtual hosts, configurations of filters, and kinds that are not known.
+    routes: bool,
+    /// Clusters: name endpoints, secrets and other clusters.
+    clusters: bool,
+}
 
 impl Session {
     /// Removals of one kind.
@@ -66,20 +78,7 @@ impl Session {
                 if drained && used {
                     continue;
                 }
-                let named = self.is(type_url, |channel| channel.names.contains(name));
-                let kept = match type_url {
-                    TypeUrl::Route => named,
-                    TypeUrl::VirtualHost => self.is(&TypeUrl::Route, |routes| routes.names.contains(group)),
-                    _ => false,
-                };
-                let until = match kept {
-                    true => Some(turn.now + LONGEST_DRAIN),
-                    false if named && !self.envoy => Some(turn.now + LONGEST_CHANGE),
-                    false if self.envoy && ASKED.contains(type_url) => {
-                        self.drain_ends(turn.now).max(Some(turn.now + LONGEST_ASKING))
-                    }
-                    false => self.drain_ends(turn.now),
-                };
+                let until = self.stays_until(type_url, (group, name), turn.now);
                 let channel = self.channel(type_url);
                 if drained && !channel.unsure.contains(name) && channel.keep_until(name, until, turn.now) {
                     continue;
@@ -95,6 +94,54 @@ impl Session {
                 self.forget_activity(type_url, name);
             }
             self.send(turn, type_url, Vec::new(), names);
+        }
+    }
+
+    /// Until when what is gone stays for what may use it; none if nothing can.
+    fn stays_until(&self, type_url: &TypeUrl, (group, name): (&str, &str), now: Duration) -> Option<Duration> {
+        if !self.can_be_named(type_url) {
+            return None;
+        }
+        let named = self.is(type_url, |channel| channel.names.contains(name));
+        let drain_ends = self.drain_ends(now);
+        if !self.envoy {
+            let latest = now + LONGEST_CHANGE;
+            return if named { Some(latest) } else { drain_ends.map(|end| end.min(latest)) };
+        }
+        let kept = match type_url {
+            TypeUrl::Route => named,
+            TypeUrl::VirtualHost => self.is(&TypeUrl::Route, |routes| routes.names.contains(group)),
+            _ => false,
+        };
+        match kept {
+            true => Some(now + LONGEST_DRAIN),
+            false if ASKED.contains(type_url) => drain_ends.max(Some(now + LONGEST_ASKING)),
+            false => drain_ends,
+        }
+    }
+
+    /// Whether the client has asked, on this stream or on one before, for a kind that can name resources of this kind. An Envoy that comes again
+    /// may ask only later for what it uses (R13), and so may a client that has streams for each kind: each waits longer and longer between attempts.
+    fn can_be_named(&self, type_url: &TypeUrl) -> bool {
+        let Namers { listeners, routes, clusters } = self.namers;
+        let comes_again = self.resumed && (self.envoy || !self.aggregated);
+        comes_again
+            || match type_url {
+                TypeUrl::Route | TypeUrl::VirtualHost => listeners,
+                TypeUrl::Cluster => listeners || routes,
+                _ => listeners || routes || clusters,
+            }
+    }
+
+    /// Notes that the client asks for this kind.
+    pub(super) fn note_namer(&mut self, type_url: &TypeUrl) {
+        match type_url {
+            TypeUrl::Listener | TypeUrl::ScopedRoute => self.namers.listeners = true,
+            TypeUrl::Route | TypeUrl::VirtualHost | TypeUrl::ExtensionConfig | TypeUrl::Other(_) => {
+                self.namers.routes = true;
+            }
+            TypeUrl::Cluster => self.namers.clusters = true,
+            TypeUrl::Endpoints | TypeUrl::LocalityEndpoint | TypeUrl::Runtime | TypeUrl::Secret => {}
         }
     }
 
@@ -115,6 +162,11 @@ impl Session {
             TypeUrl::Endpoints | TypeUrl::Secret => self.is(&TypeUrl::Cluster, |clusters| clusters.is_flying()),
             _ => false,
         };
+        // one cluster may name others: where nothing else can, nothing else gives them time
+        let changes = |flight: &Flight, clusters: &Channel| !flight.puts.is_empty() && clusters.is_awaited(flight);
+        let changing = |clusters: &Channel| clusters.flights.iter().any(|flight| changes(flight, clusters));
+        let clusters = clusters
+            || *type_url == TypeUrl::Cluster && !self.can_be_named(type_url) && self.is(&TypeUrl::Cluster, changing);
         let introduced = self.is_introduced(turn.fleet) || self.introduction_ends().is_none_or(|end| turn.now >= end);
         let parting = self.parted_until.is_some_and(|end| turn.now < end);
         introduced && !parting && !clusters && !USERS.iter().any(busy)

@@ -14,6 +14,7 @@
 //! | 8 names: again, unknown, unsubscribed, phantoms (R6, R9) | [`names`] |
 //! | 9 `initial_resource_versions`, and the same for state of the world | [`resume`] |
 //! | 10 make before break | [`order`]; in depth: `session::tests::order` |
+//! | 10 a removal, and when | [`removals`] |
 //! | 11 endpoints behind every cluster (R1) | [`order`] |
 //! | 12 times to live and heartbeats | [`lifetime`] |
 //! | 13 names of the form `xdstp:`, resource locators | [`names`] |
@@ -31,6 +32,7 @@ mod kinds;
 mod lifetime;
 mod names;
 mod order;
+mod removals;
 mod resume;
 mod talk;
 mod whole;
