@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 #[cfg(test)]
 mod tests;
@@ -140,6 +141,13 @@ impl fmt::Debug for Version {
 /// A version among those of one name: the lower 63 bits of it, in an eighth of the memory that an optional version takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mark(NonZeroU64);
+
+impl Mark {
+    /// This version's part in what stands for many names together.
+    pub(crate) fn digest(self, name: &str) -> u64 {
+        xxh3_64_with_seed(name.as_bytes(), self.0.get())
+    }
+}
 
 /// Another resource of the fleet, by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -104,6 +104,8 @@ pub(crate) struct Response {
     pub(crate) manner: Manner,
     /// The client understands times to live.
     pub(crate) with_ttl: bool,
+    /// Stands for all that a delta client has of this kind from now on.
+    pub(crate) system_version: u64,
     /// How a SotW client is told.
     pub(crate) whole: Option<Whole>,
 }

@@ -60,6 +60,8 @@ pub(super) struct KnownNames {
     listing: Option<Box<Listed>>,
     /// The names that have a state of their own.
     others: HashMap<Arc<str>, Known>,
+    /// The digests of all that was sent last, joined by exclusive or, so that a change costs what it changes.
+    digest: u64,
 }
 
 /// Names of a listing.
@@ -141,8 +143,22 @@ impl KnownNames {
         listed.chain(self.others.keys())
     }
 
+    /// Stands for all that the client has once it has taken what it was sent: the same for all clients that have the same.
+    pub(super) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// What was sent last under a name is another.
+    fn note_sent(&mut self, name: &str, before: Option<Mark>, after: Option<Mark>) {
+        if before != after {
+            let digest = |mark: Option<Mark>| mark.map_or(0, |mark| mark.digest(name));
+            self.digest ^= digest(before) ^ digest(after);
+        }
+    }
+
     /// The client has this under the name.
     pub(super) fn insert(&mut self, name: &Arc<str>, known: Known) {
+        self.note_sent(name, self.get(name).and_then(|before| before.sent), known.sent);
         let place = self.listing.as_ref().and_then(|listed| listed.listing.place(name));
         let follows = match (&mut self.listing, place) {
             (Some(listed), Some(place)) => listed.set(place, Some(&known)),
@@ -157,6 +173,7 @@ impl KnownNames {
 
     /// The client has nothing under the name.
     pub(super) fn remove(&mut self, name: &str) {
+        self.note_sent(name, self.get(name).and_then(|before| before.sent), None);
         if let Some(listed) = &mut self.listing
             && let Some(place) = listed.listing.place(name)
         {
@@ -168,8 +185,10 @@ impl KnownNames {
     /// Changes what the client has under a name; none if it has nothing.
     pub(super) fn edit<T>(&mut self, name: &str, edit: impl FnOnce(&mut Known) -> T) -> Option<T> {
         if let Some(known) = self.others.get_mut(name) {
+            let before = known.sent;
             let result = edit(known);
             let known = *known;
+            self.note_sent(name, before, known.sent);
             if let Some(listed) = &mut self.listing
                 && let Some(place) = listed.listing.place(name)
                 && listed.set(place, Some(&known))
@@ -181,11 +200,13 @@ impl KnownNames {
         let listed = self.listing.as_mut()?;
         let place = listed.listing.place(name)?;
         let mut known = listed.known(place)?;
+        let before = known.sent;
         let result = edit(&mut known);
         if !listed.set(place, Some(&known)) {
             let name = Arc::clone(&listed.listing.entry(place)?.name);
             self.others.insert(name, known);
         }
+        self.note_sent(name, before, known.sent);
         Some(result)
     }
 
@@ -199,6 +220,10 @@ impl KnownNames {
 
     /// Keeps only these names.
     pub(super) fn retain(&mut self, which: impl Fn(&str) -> bool) {
+        let gone = self.keys().filter(|name| !which(name));
+        let sent = gone.filter_map(|name| Some(self.get(name)?.sent?.digest(name)));
+        let gone = sent.fold(0, |all, digest| all ^ digest);
+        self.digest ^= gone;
         if let Some(listed) = &mut self.listing {
             let gone: Vec<usize> = listed.names().filter(|(_, name)| !which(name)).map(|(place, _)| place).collect();
             gone.into_iter().for_each(|place| _ = listed.set(place, None));

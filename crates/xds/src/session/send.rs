@@ -176,7 +176,9 @@ impl Session {
         }
         let whole = self.note_sent(type_url, &[], &[]);
         let (nonce, with_ttl, puts) = (self.take_nonce(), self.understands_ttl(), puts.into());
-        turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
+        let channel = self.channel(type_url);
+        let (type_url, system_version) = (type_url.clone(), channel.known.digest());
+        turn.out.push(Response { stream, type_url, nonce, puts, removed, manner, with_ttl, system_version, whole });
     }
 
     fn take_nonce(&mut self) -> Nonce {
@@ -215,6 +217,7 @@ impl Session {
         self.note_crowded(type_url, nonce, &puts);
         puts.iter().for_each(|item| self.note_ttl(item, turn.now));
         let with_ttl = self.understands_ttl();
-        turn.out.push(Response { stream, type_url: type_url.clone(), nonce, puts, removed, manner, with_ttl, whole });
+        let (type_url, system_version) = (type_url.clone(), self.channel(type_url).known.digest());
+        turn.out.push(Response { stream, type_url, nonce, puts, removed, manner, with_ttl, system_version, whole });
     }
 }

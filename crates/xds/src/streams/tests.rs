@@ -23,7 +23,7 @@
 //! | 16 flow control | `server::tests::sockets` |
 //! | 17 what Envoy does | [`order`], [`resume`]; in depth: `session::tests`, `server::tests::real_envoy` |
 //!
-//! [`apart`] tells what holds where a client has several streams for one kind, [`bounds`] what a client costs at most.
+//! [`versions`] has the versions of responses. [`apart`] tells what holds where a client has several streams for one kind, [`bounds`] what a client costs at most.
 
 mod answers;
 mod apart;
@@ -35,5 +35,6 @@ mod order;
 mod removals;
 mod resume;
 mod talk;
+mod versions;
 mod whole;
 mod wildcard;

@@ -26,6 +26,7 @@ fn a_response_in_pieces_is_the_message() {
         removed: vec!["gone".into()],
         manner: Manner::News,
         with_ttl: false,
+        system_version: 7,
         whole: None,
     };
     let (mut writing, mut all, mut chunk) = (Writing::new(response), Vec::new(), BytesMut::new());
@@ -42,6 +43,7 @@ fn a_response_in_pieces_is_the_message() {
     assert_eq!(u32::from_be_bytes(all[1..5].try_into().unwrap()) as usize, all.len() - 5);
     let message = DeltaDiscoveryResponse::decode(&all[5..]).unwrap();
     assert_eq!((message.type_url.as_str(), message.nonce.as_str()), (TypeUrl::Cluster.as_str(), "12"));
+    assert_eq!(message.system_version_info, "7");
     assert_eq!(message.removed_resources, ["gone"]);
     let any = message.resources[0].resource.as_ref().unwrap();
     assert_eq!((message.resources[0].name.as_str(), &any.value[..]), ("a", &b"onetwo"[..]));

@@ -169,9 +169,8 @@ impl Writing {
     fn put_head(&self, into: &mut BytesMut) {
         let response = &self.response;
         let mut fields = BytesMut::new();
-        if let Some(whole) = &response.whole {
-            put_text(1, &whole.version.to_string(), &mut fields);
-        }
+        let version = response.whole.as_ref().map_or(response.system_version, |whole| whole.version);
+        put_text(1, &version.to_string(), &mut fields);
         put_text(4, response.type_url.as_str(), &mut fields);
         put_text(5, &response.nonce.to_string(), &mut fields);
         let errors = if response.whole.is_some() { 7 } else { 9 };

@@ -66,6 +66,8 @@ proptest! {
             prop_assert_eq!(&held, &plain);
             prop_assert_eq!((names.len(), names.is_empty()), (plain.len(), plain.is_empty()));
             prop_assert_eq!(names.keys().count(), plain.len());
+            let sent = plain.iter().filter_map(|(name, known)| Some(known.sent?.digest(name)));
+            prop_assert_eq!(names.digest(), sent.fold(0, |all, digest| all ^ digest));
         }
     }
 }

@@ -64,7 +64,7 @@ pub(super) struct Talks {
     stream: StreamId,
     /// What it wants, in the words of a SotW request.
     names: BTreeSet<String>,
-    /// The version and the nonce of the last response that it accepted, and answered.
+    /// The version (in delta that of the system) and the nonce of the last response that it accepted, and answered.
     pub(super) version: String,
     pub(super) nonce: String,
     /// What it has: the version of each name.
@@ -463,6 +463,7 @@ impl Talk {
             let message = DeltaDiscoveryResponse::decode(bytes).unwrap();
             assert_eq!(message.type_url, kind.as_str());
             (heard.nonce, heard.removed) = (message.nonce, message.removed_resources);
+            heard.version = message.system_version_info;
             (message.resources, message.resource_errors)
         } else {
             let message = DiscoveryResponse::decode(bytes).unwrap();
