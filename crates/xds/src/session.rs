@@ -257,7 +257,7 @@ impl Session {
             self.endpoints_asked_for(fleet, &set);
         }
         if let Ok(nonce) = request.nonce.parse() {
-            self.answer(fleet, &type_url, nonce, request.error.as_deref(), now);
+            self.answer(fleet, &type_url, (request.stream, nonce), request.error.as_deref(), now);
         }
         self.tell_ghosts(fleet);
         Ok(())

@@ -14,20 +14,21 @@ use super::sotw::{named_in, names_culprits};
 use crate::fleet::Fleet;
 use crate::resource::{Need, TypeUrl, Version};
 use crate::snapshot::{Item, Look};
-use crate::wire::Nonce;
+use crate::wire::{Nonce, StreamId};
 
 impl Session {
-    /// Takes in the answer to response `nonce`. Unknown nonces mean nothing.
+    /// Takes in the answer to response `nonce`, which came on this stream. Unknown nonces mean nothing.
     pub(super) fn answer(
         &mut self,
         fleet: &mut Fleet,
         type_url: &TypeUrl,
-        nonce: Nonce,
+        (stream, nonce): (StreamId, Nonce),
         error: Option<&str>,
         now: Duration,
     ) {
         let repeats = self.repeats(type_url);
         let Some(channel) = self.channels.get_mut(type_url) else { return };
+        channel.carriers.answered(stream, nonce, error.is_some());
         let Some(mut flight) = channel.answered(nonce, error.is_some()) else { return };
         if repeats {
             channel.answered_along(&mut flight, error.is_some());

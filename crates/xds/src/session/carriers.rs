@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::names::{EVERYTHING, collection_of};
-use crate::wire::StreamId;
+use crate::wire::{Nonce, StreamId};
 
 /// See the module.
 #[derive(Default)]
@@ -32,6 +32,10 @@ struct Asked {
     names: BTreeSet<Arc<str>>,
     /// What it asked for and was not told since.
     owed: BTreeSet<Arc<str>>,
+    /// The last response with what another stream is told too, while it is not answered.
+    copy: Option<Nonce>,
+    /// It has refused something: what it has of that is not known once its answers count.
+    refused: bool,
 }
 
 /// Who still wants a name that a stream does not want any more.
@@ -62,6 +66,11 @@ impl Carriers {
         self.wants(stream, name) || collection_of(name).is_some_and(|collection| self.wants(stream, &collection))
     }
 
+    /// Whether the stream wants everything, or a collection that the name is in.
+    pub(super) fn sweeps_in(&self, stream: StreamId, name: &str) -> bool {
+        self.wants(stream, EVERYTHING) || collection_of(name).is_some_and(|collection| self.wants(stream, &collection))
+    }
+
     /// The stream is to be told what there is under this name.
     pub(super) fn owe(&mut self, stream: StreamId, name: &Arc<str>) {
         self.streams.entry(stream).or_default().owed.insert(Arc::clone(name));
@@ -70,6 +79,26 @@ impl Carriers {
     /// The stream is told what there is under this name. Whether it was owed that.
     pub(super) fn pay(&mut self, stream: StreamId, name: &str) -> bool {
         self.streams.get_mut(&stream).is_some_and(|asked| asked.owed.remove(name))
+    }
+
+    /// The stream is told what another one is told too.
+    pub(super) fn copied(&mut self, stream: StreamId, nonce: Nonce) {
+        if let Some(asked) = self.streams.get_mut(&stream) {
+            asked.copy = Some(nonce);
+        }
+    }
+
+    /// The stream has answered this, and all before it.
+    pub(super) fn answered(&mut self, stream: StreamId, nonce: Nonce, refused: bool) {
+        let Some(asked) = self.streams.get_mut(&stream) else { return };
+        asked.copy.take_if(|copy| *copy <= nonce);
+        asked.refused |= refused;
+    }
+
+    /// Whether the stream whose answers count for this name has, for all it says, what the client was told last.
+    pub(super) fn is_up_to_date(&self, name: &str, everything: bool) -> bool {
+        let counts = self.of(name, everything).pop().and_then(|stream| self.streams.get(&stream));
+        counts.is_some_and(|asked| !asked.refused && asked.copy.is_none() && !asked.owed.contains(name))
     }
 
     /// How many names are owed.

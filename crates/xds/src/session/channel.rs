@@ -270,6 +270,12 @@ impl Channel {
         }
     }
 
+    /// Whether the stream whose answers count for this name now has what the client has acknowledged and was sent last.
+    pub(super) fn is_inherited(&self, name: &str) -> bool {
+        let known = self.known.get(name).unwrap_or_default();
+        known.acked == known.sent && self.carriers.is_up_to_date(name, self.wildcard)
+    }
+
     /// Keeps few unanswered responses, and in them about as many names as the client has: an answer about what it has let go of says
     /// nothing. They are looked at only where they hold more than twice that.
     pub(super) fn bound_flights(&mut self) {
@@ -484,17 +490,20 @@ impl Channel {
     /// One of the kind's streams has ended: what went out on it is not answered any more, and may not have been heard.
     pub(super) fn end(&mut self, stream: StreamId) {
         self.carriers.forget(stream);
-        let Self { flights, known, dirty, force, .. } = self;
-        for flight in flights.iter().filter(|flight| flight.stream == stream) {
+        let (ended, left): (VecDeque<Flight>, _) =
+            std::mem::take(&mut self.flights).into_iter().partition(|flight| flight.stream == stream);
+        self.flights = left;
+        for flight in &ended {
             for name in flight.names() {
-                let flew = known.edit(name, |known| known.flying.take_if(|flying| *flying <= flight.last));
+                let flew = self.known.edit(name, |known| known.flying.take_if(|flying| *flying <= flight.last));
                 if flew.flatten().is_some() {
-                    dirty.insert(Arc::clone(name));
-                    force.insert(Arc::clone(name));
+                    self.dirty.insert(Arc::clone(name));
+                    if !self.is_inherited(name) {
+                        self.force.insert(Arc::clone(name));
+                    }
                 }
             }
         }
-        flights.retain(|flight| flight.stream != stream);
     }
 
     /// What the client may have or not, and will not say so when it comes again.

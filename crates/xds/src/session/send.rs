@@ -177,6 +177,7 @@ impl Session {
         let whole = self.note_sent(type_url, &[], &[]);
         let (nonce, with_ttl, puts) = (self.take_nonce(), self.understands_ttl(), puts.into());
         let channel = self.channel(type_url);
+        channel.carriers.copied(stream, nonce);
         let (type_url, system_version) = (type_url.clone(), channel.known.digest());
         turn.out.push(Response { stream, type_url, nonce, puts, removed, manner, with_ttl, system_version, whole });
     }

@@ -200,7 +200,7 @@ impl Session {
         let before = channel.carriers.bytes;
         let left = channel.carriers.drop(stream, name);
         let freed = before - channel.carriers.bytes;
-        if left == Left::Heir && name != EVERYTHING {
+        if left == Left::Heir && name != EVERYTHING && !channel.is_inherited(name) {
             // what the answers of the other stream were about is not known here
             channel.dirty.insert(name.into());
             channel.force.insert(name.into());
@@ -346,8 +346,11 @@ impl Session {
             // still in the wildcard, or not there at all: the client is to be told which
             if let Some(name) = channel.names.take(name) {
                 let length = name.len();
-                channel.dirty.insert(Arc::clone(&name));
-                channel.force.insert(name);
+                // another stream has been told
+                if channel.carriers.sweeps_in(stream, &name) || !channel.is_inherited(&name) {
+                    channel.force.insert(Arc::clone(&name));
+                }
+                channel.dirty.insert(name);
                 self.name_bytes = self.name_bytes.saturating_sub(length);
             }
             return LetGo::Nothing;

@@ -119,20 +119,62 @@ fn what_an_older_stream_does_not_want_any_more_the_newer_one_keeps() {
 }
 
 #[test]
-fn what_a_newer_stream_does_not_want_any_more_the_older_one_gets() {
+fn what_a_newer_stream_does_not_want_any_more_the_older_one_has() {
     for ends in [true, false] {
         both_with_a(|talk, [older, newer]| {
             if ends {
-                talk.close(newer).is("EDS a@1");
+                talk.close(newer).is("");
             } else {
-                talk.drop_on(newer, "eds", "a").is("EDS a@1");
+                talk.drop_on(newer, "eds", "a").is("");
             }
-            assert_eq!(talk.heard_on(), older);
-            talk.ack_all().is("");
             talk.publish("eds a@2").is("EDS a@2");
             assert_eq!(talk.heard_on(), older);
         });
     }
+}
+
+#[test]
+fn what_an_older_stream_refused_it_gets_when_its_answers_count() {
+    both_with_a(|talk, [older, newer]| {
+        talk.publish("eds a@2").is("EDS a@2 | EDS a@2");
+        talk.refuse_on(older).is("");
+        talk.ack_all().is("");
+        talk.close(newer).is("EDS a@2");
+        assert_eq!(talk.heard_on(), older);
+    });
+}
+
+#[test]
+fn what_an_older_stream_has_not_answered_it_gets_when_its_answers_count() {
+    both_with_a(|talk, [_, newer]| {
+        talk.publish("eds a@2").is("EDS a@2 | EDS a@2");
+        talk.ack("eds").is("");
+        talk.close(newer).is("EDS a@2");
+    });
+}
+
+#[test]
+fn what_only_the_newer_stream_did_not_answer_the_older_one_has() {
+    apart("eds a", |talk| {
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.ack_all().is("");
+        talk.begin_anew("eds");
+        talk.ask("eds", &["a"]).is("EDS a@1");
+        talk.end("eds").is("");
+    });
+}
+
+#[test]
+fn who_has_everything_does_not_get_what_another_stream_asked_for_by_name_again() {
+    apart("rtds a; rtds b", |talk| {
+        talk.ask_all("rtds").is("RTDS a@1 b@1");
+        talk.ack_all().is("");
+        talk.begin_anew("rtds");
+        talk.ask("rtds", &["a"]).is("RTDS a@1");
+        talk.ack_all().is("");
+        talk.end("rtds").is("");
+        talk.publish("rtds a@2").is("RTDS a@2");
+    });
 }
 
 #[test]
