@@ -39,6 +39,7 @@ mod limits;
 mod load;
 mod outbox;
 mod patience;
+mod percent;
 mod places;
 mod records;
 mod reflection;

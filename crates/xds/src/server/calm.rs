@@ -22,6 +22,7 @@ use tokio::time::{Sleep, sleep};
 use super::backlog::{Backlog, Held};
 use super::connection::{FirstCaller, HEADER_LIST};
 use super::limits::{Account, Bucket, Rate};
+use super::percent::Authorities;
 use super::records::InRecords;
 use super::refusals::RefusalReason;
 
@@ -120,6 +121,8 @@ pub(super) struct Calm<T> {
     /// Those that are written.
     written_frames: Frames,
     backlog: Arc<Backlog>,
+    /// What is changed on its way in, where the connection came over a Unix socket.
+    authorities: Option<Authorities>,
     pings: Bucket,
     settings: Bucket,
     /// Bytes that were written since the last PING.
@@ -259,6 +262,7 @@ impl<T> Calm<T> {
             frames: Frames::new(),
             written_frames: Frames::of_server(),
             backlog,
+            authorities: None,
             pings: full,
             settings: full,
             written: 0,
@@ -268,6 +272,11 @@ impl<T> Calm<T> {
             read: 0,
             end: End::Not,
         }
+    }
+
+    /// The same over a Unix socket, whose name clients may have for an authority.
+    pub(super) fn over_unix(self) -> Self {
+        Self { authorities: Some(Authorities::new()), ..self }
     }
 
     fn count(&mut self, seen: Seen) {
@@ -414,7 +423,10 @@ impl<T: AsyncRead + InRecords + Unpin> AsyncRead for Calm<T> {
         ready!(self.poll_pause(cx));
         let before = buf.filled().len();
         let polled = self.poll_part(cx, buf);
-        let new = buf.filled().get(before..).unwrap_or_default();
+        let new = buf.filled_mut().get_mut(before..).unwrap_or_default();
+        if let Some(authorities) = &mut self.authorities {
+            authorities.pass(new);
+        }
         // those that bring nothing too, after which nothing may be ready
         let records = self.io.take_records(new.len());
         let for_records = records.all * RECORD + records.updates * KEY_UPDATE;

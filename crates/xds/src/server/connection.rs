@@ -119,7 +119,8 @@ pub(super) async fn serve(shared: Arc<Shared>, came: Came, mut stop: watch::Rece
     });
     let origins = Arc::clone(&origin);
     let service = service_fn(move |request| origins.begin(request));
-    let io = TokioIo::new(Calm::of(io, Arc::clone(&account), proven, Arc::clone(&backlog)));
+    let calm = Calm::of(io, Arc::clone(&account), proven, Arc::clone(&backlog));
+    let io = TokioIo::new(if from.is_none() { calm.over_unix() } else { calm });
     let mut connection = pin!(builder(&streams, &limits).serve_connection(io, service));
     let mut running = Running {
         connection: connection.as_mut(),

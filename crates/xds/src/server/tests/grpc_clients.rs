@@ -6,6 +6,7 @@ mod resources;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ with!(python: super::Language::Python, node: super::Language::Node => [
     calls_go_on_without_a_server_and_the_next_one_is_followed,
     a_target_that_is_not_there_is_told_so_and_works_when_it_comes,
     refused_endpoints_are_told_and_stop_nothing_else,
+    a_server_at_a_unix_socket_is_used,
 ]);
 
 #[test]
@@ -65,18 +67,19 @@ struct Stage {
 impl Stage {
     /// The target `shop.test` is cluster `c`, a third of it in the zone `near`, and two thirds in `far`.
     fn new(language: Language) -> Self {
-        Self::with(language, "")
+        Self::with(language, "", false)
     }
 
-    /// The same with a client that is told these features of the server.
-    fn with(language: Language, features: &str) -> Self {
+    /// The same with a client that is told these features of the server, perhaps of a server at a Unix socket.
+    fn with(language: Language, features: &str, unix: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let events = Arc::default();
         let (server, at) = start_server(&runtime, &events, free_address());
         let backend = |name, queue| Backend::start(&runtime, name, queue);
         let (near, far, third) = (backend("near", 3.0), backend("far", 7.0), backend("third", 0.0));
         let folder = tempfile::tempdir().unwrap();
-        let client = Client::start(language, folder.path(), at, features);
+        let uri = if unix { over_unix(&server, folder.path()) } else { at.to_string() };
+        let client = Client::start(language, folder.path(), &uri, features);
         let stage = Self { runtime, server, at, events, client, _folder: folder, near, far, third };
         stage.publish(stage.all(1));
         stage
@@ -171,6 +174,22 @@ fn start_server(runtime: &Runtime, events: &Arc<Mutex<Vec<Event>>>, at: SocketAd
     (server, at)
 }
 
+/// Where the server listens besides.
+fn over_unix(server: &Server, folder: &Path) -> String {
+    let path = folder.join("xds.sock");
+    server.listen_unix(&path, "mesh".into(), None).unwrap();
+    format!("unix:{}", path.display())
+}
+
+/// C-core names the socket in `:authority`, percent-encoded.
+fn a_server_at_a_unix_socket_is_used(language: Language) {
+    let mut stage = Stage::with(language, "", true);
+    stage.call_until(&["far", "near"]);
+    stage.publish(vec![endpoints("c", 2, &[("near", 1, stage.third.address)])]);
+    stage.call_until(&["third"]);
+    stage.end();
+}
+
 fn calls_go_by_weight_and_are_reported_one_by_one(language: Language) {
     let mut stage = Stage::new(language);
     let mut answers = stage.call(3000);
@@ -252,7 +271,7 @@ fn calls_go_on_without_a_server_and_the_next_one_is_followed(language: Language)
 
 fn a_target_that_is_not_there_is_told_so_and_works_when_it_comes(language: Language) {
     // without it C-core goes on with a listener that is gone (gRFC A88)
-    let mut stage = Stage::with(language, r#""fail_on_data_errors""#);
+    let mut stage = Stage::with(language, r#""fail_on_data_errors""#, false);
     stage.client.begin("late.test", 1);
     // Node reads no `resource_errors`: it waits until its own time-out
     if language == Language::Python {

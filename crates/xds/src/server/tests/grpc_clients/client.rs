@@ -77,7 +77,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Starts one that gets everything from this server, of which it is told these features.
-    pub(super) fn start(language: Language, folder: &Path, server: SocketAddr, features: &str) -> Self {
+    pub(super) fn start(language: Language, folder: &Path, server: &str, features: &str) -> Self {
         let bootstrap = folder.join("bootstrap.json");
         let text = format!(
             r#"{{"xds_servers": [{{"server_uri": "{server}", "channel_creds": [{{"type": "insecure"}}], "server_features": [{features}]}}],
