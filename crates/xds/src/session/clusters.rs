@@ -14,6 +14,8 @@ use crate::snapshot::Item;
 pub(super) struct Clusters {
     /// Some were sent since the client asked for them.
     pub(super) spoken_of: bool,
+    /// The client has asked for endpoints since.
+    pub(super) endpoints_asked: bool,
     /// The client came with a cluster that was getting ready (R13), and none was acknowledged since.
     pub(super) came_warming: bool,
     /// Not ready for requests on this client.

@@ -20,7 +20,8 @@ use crate::snapshot::{Item, Look};
 /// (`Channel::answered_along`).
 const WITHHELD: Duration = Duration::from_secs(5);
 
-/// The same while Envoy has not asked for any endpoints: on a first start it needs seconds for many clusters.
+/// The same while Envoy has not asked for any endpoints since it was sent clusters: on a first start it needs seconds for many of them. That it
+/// has asked before says nothing: clusters of its bootstrap may have endpoints from here.
 const WITHHELD_AT_START: Duration = Duration::from_secs(30);
 
 /// Of so many clusters that wait for their answers together each as many more are awaited that long again: Envoy needs 7 s for 10,000 that come at once.
@@ -30,8 +31,12 @@ const MANY: usize = 1_000;
 const CHANCES: u8 = 2;
 
 impl Session {
-    /// Takes back what holds the gate shut.
+    /// Takes back what holds the gate shut. Only Envoy has a gate: another client that does not answer has its own reasons, and
+    /// goes on with the clusters that it was sent. Nor does it say anything of a gate that Envoy answers nothing at all.
     pub(super) fn lay_ghosts(&mut self, fleet: &mut Fleet, now: Duration) {
+        if !self.has_gate() || self.is_silent() {
+            return;
+        }
         let patience = self.patience_with_answers();
         let due = |flight: &&Flight| flight.is_trusted() && now >= flight.at + patience;
         let Some(clusters) = self.channels.get(&TypeUrl::Cluster) else { return };
@@ -65,6 +70,11 @@ impl Session {
             }
             self.take_back(fleet, cure, again, now);
         }
+    }
+
+    /// Whether the client withholds answers about clusters: on a stream of its own Envoy does not (measured).
+    fn has_gate(&self) -> bool {
+        self.envoy && self.aggregated
     }
 
     /// What the client may hold as ghosts is to be known to the next life of the process too: what it refused, and what it has not answered
@@ -135,14 +145,17 @@ impl Session {
 
     /// When the answer of a CDS response counts as withheld.
     pub(super) fn withheld_at(&self) -> Option<Duration> {
+        if !self.has_gate() {
+            return None;
+        }
         let patience = self.patience_with_answers();
         let clusters = self.channels.get(&TypeUrl::Cluster)?;
         clusters.flights.iter().filter(|flight| flight.is_trusted()).map(|flight| flight.at + patience).min()
     }
 
     fn patience_with_answers(&self) -> Duration {
-        let asked = self.is(&TypeUrl::Endpoints, |endpoints| endpoints.opened);
-        let few = if asked || self.configured || self.resumed { WITHHELD } else { WITHHELD_AT_START };
+        let few =
+            if self.clusters.endpoints_asked || self.configured || self.resumed { WITHHELD } else { WITHHELD_AT_START };
         let flights = self.channels.get(&TypeUrl::Cluster).into_iter().flat_map(|clusters| &clusters.flights);
         let waiting: usize = flights.map(|flight| flight.puts.len()).sum();
         few * u32::try_from(1 + waiting / MANY).unwrap_or(u32::MAX)

@@ -61,8 +61,8 @@ impl Session {
         if !lagging {
             self.lay_ghosts(fleet, now);
         }
-        // that the client is slow, or that what a cluster needs is not saved, says nothing about the cluster
-        let excused = lagging || self.behind || fleet.is_last_good();
+        // that the client is slow or silent, or that what a cluster needs is not saved, says nothing about the cluster
+        let excused = lagging || self.is_silent() || self.behind || fleet.is_last_good();
         if let Some(limit) = now.checked_sub(self.patience_with_clusters()) {
             self.clusters.cold.edit_waiting(limit, |cold| match excused {
                 true => cold.since = now,
@@ -297,7 +297,7 @@ impl Session {
     }
 
     /// Whether it has said nothing since it did not answer in time.
-    fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         self.ignored.is_some_and(|at| self.heard <= at)
     }
 

@@ -69,6 +69,7 @@ impl Session {
 
     /// Envoy asks for an endpoint set.
     pub(super) fn endpoints_asked_for(&mut self, fleet: &mut Fleet, set: &Arc<str>) {
+        self.clusters.endpoints_asked |= self.clusters.spoken_of;
         let stream = self.asker_of(set).unwrap_or_default();
         if self.clusters.cold.get(set).is_some_and(|cold| cold.nonce.is_some() || cold.taken) {
             self.clusters.cold.edit(set, |cold| cold.subscribed = Some(stream));

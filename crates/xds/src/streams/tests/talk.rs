@@ -96,6 +96,11 @@ impl Told {
         assert_eq!(self.text, expected, "{:?}", self.way);
     }
 
+    /// The words.
+    pub(super) fn text(self) -> String {
+        self.text
+    }
+
     /// It is something.
     #[track_caller]
     pub(super) fn any(self) {

@@ -93,3 +93,24 @@ fn a_name_that_stands_twice_in_a_request_or_a_publication_is_sent_once_and_the_l
         talk.publish("eds a@3; -eds a; eds a@4").is("EDS a@4");
     });
 }
+
+#[test]
+fn a_client_that_asks_for_endpoints_first_keeps_its_clusters() {
+    for node in [envoy as fn() -> _, grpc] {
+        for answers in [true, false] {
+            sotw(node, "cds a; eds a; cds later; eds later", |talk| {
+                talk.ask("eds", &["a"]).is("EDS a@1");
+                if answers {
+                    talk.ack("eds").is("");
+                }
+                // and never a word about clusters
+                let mut told = vec![talk.ask_all("cds").text(), talk.publish("-cds later; -eds later").text()];
+                told.extend((0..60).map(|_| talk.pass(1_000).text()));
+                let words = told.iter().flat_map(|text| text.split(" | "));
+                let clusters: Vec<&str> = words.filter(|text| text.starts_with("CDS")).collect();
+                assert!(clusters.iter().all(|text| text.contains("a@1")), "{:?}: {clusters:?}", talk.way);
+                assert_eq!(clusters.last(), Some(&"CDS a@1"), "{:?}: {clusters:?}", talk.way);
+            });
+        }
+    }
+}
