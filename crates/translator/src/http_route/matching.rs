@@ -84,7 +84,12 @@ fn grpc_path(
         (None, None) => PathMatch::Prefix("/".into()),
         (Some(service), Some(method)) if !regex => PathMatch::Exact(format!("/{service}/{method}").into()),
         (Some(service), None) if !regex => PathMatch::Prefix(format!("/{service}").into()),
-        _ => PathMatch::Regex(format!("/{}/{}", expression(service), expression(method)).into()),
+        _ => {
+            // Two that proxies take may be none together: with groups of one name, or of twice the size.
+            let both = format!("/{}/{}", expression(service), expression(method));
+            regex::check(&both).map_err(|text| ("method", text))?;
+            PathMatch::Regex(both.into())
+        }
     })
 }
 

@@ -55,6 +55,52 @@ fn what_other_engines_know_and_re2_does_not_is_refused() {
     }
 }
 
+/// Each of these was refused by Envoy 1.40 where its neighbour was not.
+#[test]
+fn counts_in_counts_are_multiplied_as_re2_does_it() {
+    for text in ["(?:(?:a{10}){10}){11}", "(?:a{501}){2}", "(a{31}|){33}", "(?:a{2}){501,}", "((?:a?b{3}){3}){0,112}"] {
+        let said = check(text).expect_err(text);
+        assert!(said.contains("1000 times at most"), "{said}");
+    }
+    for text in ["(?:(?:a{10}){10}){10}", "(?:a{500}){2}", "(?:a{1000}){0}", "(?:a{1000}){1}", "(?:a{500}b{500}){2}"] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn names_of_groups_that_proxies_refuse_are_refused() {
+    for text in ["(?P<a.b>x)", "(?P<é>x)", "(?<a[0]>x)", "(?P<aª>x)"] {
+        assert!(check(text).is_err(), "{text}");
+    }
+    for text in ["(?P<a_1>x)", "(?<_>x)"] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn what_proxies_read_in_another_way_is_refused() {
+    for text in [
+        "[--&]",
+        "[]-:]",
+        r"[^--\d]",
+        "[é-€-0]",
+        r"[\xff-Ā]",
+        r"[\xe9-ÿ]",
+        "a{ 2}",
+        "a{2, 3}",
+        "a{,3}",
+        "a{02}",
+        "(?:c{ 2}){1000,}",
+        "(?:(?:b*)*){600}",
+        "(?:/+|-){600}",
+    ] {
+        assert!(check(text).is_err(), "{text}");
+    }
+    for text in ["[a-]", "[-a]", "[a-z-9]", "[é-€]", r"[\xe9-\xff]", "a{2}?", "a{0,3}", "a{2,}", r"[]\-:]"] {
+        assert_eq!(check(text), Ok(()), "{text}");
+    }
+}
+
 #[test]
 fn deep_nesting_is_refused_and_does_no_harm() {
     let deep = format!("{}a{}", "(".repeat(100_000), ")".repeat(100_000));

@@ -86,6 +86,25 @@ fn what_cannot_be_sent_is_unavailable_and_what_cannot_be_used_is_said_at_its_pla
 }
 
 #[test]
+fn two_expressions_that_are_none_together_are_refused() {
+    let mut world = world();
+    let both =
+        |service: &str, method: &str| json!({ "type": "RegularExpression", "service": service, "method": method });
+    let large = "a{1,1000}";
+    let rules = json!([
+        rule(both("(?P<n>a)", "(?P<n>b)"), "v1"),
+        rule(both(large, large), "v1"),
+        rule(both(&large.repeat(2), large), "v1")
+    ]);
+    world.apply([grpc_route("calls", rules)]);
+    assert_eq!(lines(&world), [format!("grpc ~/(?:{large})/(?:{large}) -> default/v1/80~grpc*1")]);
+    let said = world.problems().join("\n");
+    for index in [0, 2] {
+        assert!(said.contains(&format!("spec.rules[{index}].matches[0].method.method: ")), "{said}");
+    }
+}
+
+#[test]
 fn a_listener_takes_the_kinds_that_it_allows() {
     let only = |name: &str, port: u16, kind: &str| {
         let allowed = json!({ "kinds": [{ "kind": kind }] });
