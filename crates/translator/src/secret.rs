@@ -55,7 +55,7 @@ pub(crate) struct Size(pub(crate) u32);
 const MOST_BUNDLE: Size = Size(1 << 10);
 
 /// Bytes of bundles that the `BackendTLSPolicy` objects of one namespace may bring into clusters, a policy its bundle once for each of its targets; and
-/// those that the listeners of one Gateway may bring. 16 MiB are 70 times Mozilla's store of 220 KB, or 8,000 authorities of 2 KB. Each is a product:
+/// those that the listeners of one namespace may bring on a Gateway. 16 MiB are 70 times Mozilla's store of 220 KB, or 8,000 authorities of 2 KB. Each is a product:
 /// of 8 bundles there are 255 subsets. An Envoy takes six times as much (40 to 55 MB for 8 MB, measured), so some 100 MB.
 pub(crate) const MOST_BUNDLES: Size = Size(16 << 10);
 

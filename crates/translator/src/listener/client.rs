@@ -1,9 +1,12 @@
 //! Certificates of clients (`spec.tls.frontend`): which bundle holds for which port.
 
+use std::collections::BTreeMap;
+
 use api::ObjectKey;
 use api::gateway::{FrontendTls, FrontendTlsValidation, FrontendValidationMode};
 use api::reference::ObjectRef;
 
+use super::conflict::namespace_of_set;
 use super::{ClientPlan, ListenerPlan, Refusal, Speaks};
 use crate::backend::{SecretPart, holds_bundles, no_bundle};
 use crate::gateway::Lookup;
@@ -18,7 +21,8 @@ pub(super) fn validate(
     frontend: &FrontendTls,
     listeners: &mut [ListenerPlan],
 ) {
-    let mut left = secret::MOST_BUNDLES.0;
+    // Nobody takes bytes from the listeners of another namespace.
+    let mut left: BTreeMap<Box<str>, u32> = BTreeMap::new();
     for listener in listeners.iter_mut().filter(|listener| listener.speaks == Some(Speaks::Https)) {
         let own = frontend.per_port.iter().enumerate().find(|(_, entry)| entry.port == listener.port);
         let (config, path) = match own {
@@ -26,9 +30,11 @@ pub(super) fn validate(
             None => (&frontend.default_tls, "spec.tls.frontend.default.validation".to_owned()),
         };
         let Some(validation) = config.validation.as_ref() else { continue };
+        let namespace = namespace_of_set(listener).unwrap_or_else(|| gateway.namespace());
+        let left = left.entry(namespace.into()).or_insert(secret::MOST_BUNDLES.0);
         let within = |(client, size, unresolved): (ClientPlan, Size, Option<Refusal>)| match left.checked_sub(size.0) {
             Some(rest) => {
-                left = rest;
+                *left = rest;
                 Ok((client, unresolved))
             }
             None => Err(too_large(beyond_budget(size), &path)),
@@ -138,7 +144,7 @@ const NO_VALID: &str = "NoValidCACertificate";
 
 fn beyond_budget(size: Size) -> String {
     format!(
-        "the bundle has {} KiB, and listeners before this one leave less of the {} KiB that those of a Gateway may have together: leave out the \
+        "the bundle has {} KiB, and listeners before this one leave less of the {} KiB that those of one namespace may have together on a Gateway: leave out the \
          authorities that are not needed, or use fewer listeners",
         size.0,
         secret::MOST_BUNDLES.0

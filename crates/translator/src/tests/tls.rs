@@ -660,6 +660,47 @@ fn bundles_of_the_ports_of_a_gateway_have_a_budget_of_bytes() {
 }
 
 #[test]
+fn bundles_of_listeners_of_one_namespace_take_nothing_from_those_of_another() {
+    let validation = json!({"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "large"}]});
+    let spec = json!({
+        "gatewayClassName": "eg", "listeners": [https("own", "own.org", json!({"name": "cert"}))],
+        "allowedListeners": {"namespaces": {"from": "All"}}, "tls": {"frontend": {"default": {"validation": validation}}},
+    });
+    let parent = json!({"name": "web", "namespace": "default"});
+    let of = |namespace: &str, name: &str, count: usize| {
+        let listeners: Vec<Value> = (0..count)
+            .map(|at| https(&format!("l{at}"), &format!("l{at}.{namespace}.org"), json!({"name": "cert"})))
+            .collect();
+        let meta = ObjectMeta::new(ObjectKey::of(Kind::ListenerSet, namespace, name));
+        with_meta(Kind::ListenerSet, meta, json!({"parentRef": parent, "listeners": listeners}))
+    };
+    let certificate = |namespace: &str| {
+        let (certificate, key) = pair();
+        let data = json!({"type": "kubernetes.io/tls", "stringData": {"tls.crt": certificate, "tls.key": key}});
+        with_meta(Kind::Secret, ObjectMeta::new(ObjectKey::of(Kind::Secret, namespace, "cert")), data)
+    };
+    let world = World::with([
+        secret("cert", &pair()),
+        certificate("ta"),
+        certificate("tb"),
+        bundle_object("large", &authorities(12, 40_000)),
+        object(Kind::Gateway, "web", spec),
+        of("ta", "a", 40),
+        of("tb", "z", 1),
+    ]);
+    let closed = |namespace: &str, name: &str| {
+        let key = ObjectKey::of(Kind::ListenerSet, namespace, name);
+        let table = world.translator.outputs().listener_set_statuses;
+        let status = world.translator.graph().get(table, &key).expect("a status");
+        let is_closed = |conditions: &[String]| conditions.iter().any(|one| one.contains("NoValidCACertificate"));
+        status.listeners.iter().filter(|entry| is_closed(&short(&entry.conditions))).count()
+    };
+    assert!(closed("ta", "a") >= 14, "{}", closed("ta", "a"));
+    assert_eq!(closed("tb", "z"), 0, "it is another namespace's");
+    assert!(short(&world.listener("web", "own").conditions).iter().all(|one| !one.contains("NoValidCACertificate")));
+}
+
+#[test]
 fn texts_of_a_telemetry_policy_are_bounded() {
     let policy = |length: usize| {
         let attribute =
