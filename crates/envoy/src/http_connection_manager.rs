@@ -25,11 +25,11 @@ type Declared = (&'static str, bool, fn() -> Any);
 /// The HTTP filters in the order in which a request passes them, behind what virtual hosts may put before the choice of a route; the router is last.
 const HTTP_FILTERS: &[Declared] = &[
     ("envoy.filters.http.cors", false, || Any::pack(&Cors {})),
-    (whole_body::FILTERS[0], false, whole_body::refuses_nothing),
-    (whole_body::FILTERS[1], false, whole_body::keeps_nothing),
-    (whole_body::FILTERS[2], false, whole_body::refuses_nothing),
-    (external_auth::FILTERS[0], false, external_auth::nobody),
-    (external_auth::FILTERS[1], false, external_auth::nobody),
+    (whole_body::FILTERS[0], false, whole_body::off),
+    (whole_body::FILTERS[1], false, external_auth::off),
+    (whole_body::FILTERS[2], false, whole_body::off),
+    (external_auth::FILTERS[0], false, external_auth::off),
+    (external_auth::FILTERS[1], false, external_auth::off),
     (over_budget::FILTER, true, over_budget::off),
     (session::FILTER, true, session::off),
     ("envoy.filters.http.router", false, || Any::pack(&Router { suppress_envoy_headers: true, ..Router::default() })),
@@ -103,10 +103,10 @@ pub(crate) fn connection_manager(
 /// answers over a budget is there only with one: Envoy warns of it wherever it is, as work in progress.
 fn http_filters(listener: &Listener) -> Vec<HttpFilter> {
     let keeper = listener.tracing.as_deref().and_then(|tracing| tracing::keeper(tracing, listener.port));
-    let [refuses, keeps] = [whole_body::refuses_nothing(), whole_body::keeps_nothing()];
+    let [refuses, keeps] = [whole_body::off(), external_auth::off()];
     let bodies = whole_body::LISTENER_FILTERS.into_iter().zip([refuses.clone(), keeps, refuses]);
     let bodies = bodies.map(|(name, config)| (name, true, config));
-    let asked = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::nobody()));
+    let asked = external_auth::LISTENER_FILTERS.iter().map(|name| (*name, true, external_auth::off()));
     let before = bodies.chain(asked);
     let declared = HTTP_FILTERS.iter().filter(|(name, ..)| listener.retry_budgets || *name != over_budget::FILTER);
     let all = before.chain(declared.map(|(name, disabled, config)| (*name, *disabled, config())));

@@ -72,7 +72,7 @@ const KEPT: &str =
     "host|:[as].*|connection|content-length|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade";
 
 /// The filter's configuration where no route has any: everything passes.
-pub(crate) fn nobody() -> Any {
+pub(crate) fn off() -> Any {
     Any::pack(&Composite::default())
 }
 
@@ -85,9 +85,9 @@ pub(crate) fn policies(asked: &[Arc<ExternalAuth>], asks: Asks) -> impl Iterator
     };
     let too_many = asked.len() > names.len();
     names.iter().zip(asked).enumerate().map(move |(at, (name, auth))| {
-        let nobody =
+        let none =
             (too_many && at == 0).then(|| ExternalAuth { cluster: ClusterName::INVALID.into(), ..(**auth).clone() });
-        ((*name).to_owned(), policy(nobody.as_ref().unwrap_or(auth), asks))
+        ((*name).to_owned(), policy(none.as_ref().unwrap_or(auth), asks))
     })
 }
 

@@ -1,10 +1,10 @@
-//! Bodies that a server judges come whole, or not at all: what makes it so before that server is asked, as configuration of a route or a virtual host.
+//! Bodies that a server judges come whole, or not at all: filters before that server is asked, as configuration of a route or a virtual host.
 //!
 //! Envoy's `ext_authz` looks at the length of a body only while more of it is to come: one whose last frame exceeds the most that may be sent is cut for
-//! the server and passes whole (measured with Envoy 1.40, HTTP/2). And a second server is asked with what was kept for the first. So the body is kept
+//! the server and passes whole (measured with Envoy 1.40, HTTP/2). And a second server is asked with the body that was kept for the first. So the body is kept
 //! before, which gives each request a `content-length` (RFC 9110 8.6), and a request with a longer one is refused. So is one for another protocol: Envoy
-//! shows nobody what comes then, and whether an upgrade is allowed is decided by the route of the request as it came, which the answer of a listener's
-//! server may change.
+//! shows no server what comes then, and the route of the request as it came decides on an upgrade, which the answer of a listener's server may
+//! change.
 
 use std::sync::Arc;
 
@@ -29,13 +29,8 @@ pub(crate) const LISTENER_FILTERS: [&str; 3] =
 pub(crate) const FILTERS: [&str; 3] =
     ["chancery.whole_body.protocol", "chancery.whole_body", "chancery.whole_body.length"];
 
-/// The filter that keeps bodies where nothing asks for it.
-pub(crate) fn keeps_nothing() -> Any {
-    external_auth::nobody()
-}
-
-/// The filter that refuses long bodies where nothing asks for it.
-pub(crate) fn refuses_nothing() -> Any {
+/// A filter that refuses requests, where nothing asks for it. The one that keeps bodies is a `composite` ([`external_auth::off`]).
+pub(crate) fn off() -> Any {
     Any::pack(&Rbac::default())
 }
 
