@@ -31,13 +31,19 @@ fn stop(running: &Running, words: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-#[test]
-fn restart_that_leaves_envoys_refuses_no_request() {
+/// A Chancery that leaves its Envoys at SIGTERM, once its route answers.
+fn leaving() -> (Backend, Running, u16) {
     let backend = Backend::start("web").unwrap();
     let mut running = Running::prepare().unwrap().with(&["--on-exit", "leave"]);
     let port = shop(&running, &backend);
     running.start().unwrap();
     wait::until("the route", || get(port, "x.example", "/").ok().filter(|answer| answer.status == 200)).unwrap();
+    (backend, running, port)
+}
+
+#[test]
+fn restart_that_leaves_envoys_refuses_no_request() {
+    let (_backend, mut running, port) = leaving();
     let before = running.envoys();
     let prober = Prober::default();
     std::thread::scope(|scope| {
@@ -71,11 +77,7 @@ fn interrupt_drains_also_where_sigterm_leaves() {
 
 #[test]
 fn stop_drains_what_a_chancery_left_and_says_so() {
-    let backend = Backend::start("web").unwrap();
-    let mut running = Running::prepare().unwrap().with(&["--on-exit", "leave"]);
-    let port = shop(&running, &backend);
-    running.start().unwrap();
-    wait::until("the route", || get(port, "x.example", "/").ok().filter(|answer| answer.status == 200)).unwrap();
+    let (_backend, mut running, _) = leaving();
     let envoy = running.envoys().first().copied().unwrap();
     running.end_with(Signal::SIGTERM).unwrap();
     let (code, words) = stop(&running, &[]);
