@@ -69,7 +69,7 @@ impl Ends {
 async fn lost(lock: &mut StateLock) -> host::Error {
     loop {
         tokio::time::sleep(LOOK_AT_LOCK).await;
-        // Of other errors, whoever needs the folder says what is wrong with it.
+        // Other errors are reported where the folder is used.
         if let Err(reason @ host::Error::Locked { .. }) = lock.renew() {
             return reason;
         }

@@ -28,7 +28,7 @@ fn connected(count: usize) -> Event {
 }
 
 /// What a replica tells of these events.
-fn told(events: &[Event]) -> Arc<Said> {
+fn said_of(events: &[Event]) -> Arc<Said> {
     let (sender, receiver) = watch::channel(Arc::default());
     let mut replica = Replicas::new(Some(sender));
     events.iter().for_each(|event| drop(replica.note(event)));
@@ -41,7 +41,7 @@ fn told(events: &[Event]) -> Arc<Said> {
 fn leader(own: &[Event], others: &[(&str, &[Event])]) -> Replicas {
     let mut leader = Replicas::new(Some(watch::Sender::default()));
     own.iter().for_each(|event| drop(leader.note(event)));
-    leader.hear(Arc::new(others.iter().map(|(name, events)| (Arc::from(*name), told(events))).collect()));
+    leader.hear(Arc::new(others.iter().map(|(name, events)| (Arc::from(*name), said_of(events))).collect()));
     leader
 }
 
@@ -80,7 +80,7 @@ fn proxies_that_have_moved_to_another_replica_are_not_behind_here() {
     again.forget_fleet(&FLEET.into());
     again.note(&accepted(3));
     again.hear(Arc::default());
-    again.hear(Arc::new([(Arc::from("b"), told(&[connected(1), accepted(2)]))].into()));
+    again.hear(Arc::new([(Arc::from("b"), said_of(&[connected(1), accepted(2)]))].into()));
     assert_eq!(state(&again, 2), (Some(ListenerState::Accepted), false));
 }
 
@@ -122,7 +122,7 @@ fn of_a_gateway_that_is_made_again_nothing_is_known() {
     assert_eq!(state(&leader, 1), (None, false));
     // what was on its way about the one before comes late
     leader.note(&Event::Gone { fleet: FLEET.into(), node: Arc::new(Node::default()), connected: 0 });
-    leader.hear(Arc::new([(Arc::from("b"), told(&[]))].into()));
+    leader.hear(Arc::new([(Arc::from("b"), said_of(&[]))].into()));
     assert_eq!(state(&leader, 1), (None, false));
     assert!(leader.own.is_empty() && leader.departed.is_empty(), "nothing is kept of what is gone");
 }
@@ -130,7 +130,7 @@ fn of_a_gateway_that_is_made_again_nothing_is_known() {
 #[test]
 fn only_what_changed_is_looked_at_again() {
     let mut leader = leader(&[], &[("b", &[connected(1), accepted(1)])]);
-    let heard = |events: &[Event]| Arc::new([(Arc::from("b"), told(events))].into());
+    let heard = |events: &[Event]| Arc::new([(Arc::from("b"), said_of(events))].into());
     assert!(leader.hear(heard(&[connected(1), accepted(1)])).is_empty());
     let by = vec![Objection { node: "n".into(), text: "mine".into() }];
     let disputed = Event::Disputed { fleet: FLEET.into(), type_url: TypeUrl::Secret, name: "s".into(), by };
@@ -143,7 +143,7 @@ fn only_what_changed_is_looked_at_again() {
 fn long_words_are_cut_and_a_fleet_without_proxies_says_nothing() {
     let long: Arc<str> = "ü".repeat(2_000).into();
     assert_eq!(short(&long).chars().count(), 201);
-    assert!(told(&[connected(1), accepted(1), connected(0)]).is_empty());
+    assert!(said_of(&[connected(1), accepted(1), connected(0)]).is_empty());
 }
 
 /// Refusals of clusters with long names, in words of an author of a proxy.
@@ -169,7 +169,7 @@ fn many_refusals(fleet: &str, count: usize) -> Vec<Event> {
 
 #[test]
 fn long_refusals_of_a_fleet_are_shortened_and_counted() {
-    let all = told(&many_refusals(FLEET, 5_000));
+    let all = said_of(&many_refusals(FLEET, 5_000));
     let text = &all[FLEET];
     assert!(text.len() <= SHARE, "{} bytes", text.len());
     let said: FleetSaid = serde_json::from_str(text).unwrap();

@@ -20,10 +20,10 @@ fn all(pairs: &[(&str, &str)]) -> Said {
 fn large_text_takes_no_room_of_others() {
     let (huge, large) = ("x".repeat(MOST), "x".repeat(MOST / 2 - 2 * AROUND));
     let said = all(&[("a", &huge), ("b", &large), ("c", &large), ("d", &large), ("e", "small")]);
-    let (told, size) = bounded(&said);
-    assert_eq!(told.keys().collect::<Vec<_>>(), ["b", "c", "e"], "the smallest first");
+    let (kept, size) = bounded(&said);
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["b", "c", "e"], "the smallest first");
     assert!(size <= MOST);
-    assert_eq!(bounded(&told).0, told);
+    assert_eq!(bounded(&kept).0, kept);
 }
 
 #[test]
@@ -106,8 +106,8 @@ async fn change_after_change_is_written_within_the_bound() {
 #[test]
 fn names_that_no_key_has_room_for_are_told_too() {
     let long = format!("{}/{}", "n".repeat(63), "g".repeat(253));
-    let told = all(&[(long.as_str(), "one\ntwo"), ("a/b_c", ""), ("a_b/c", "{}")]);
-    let object = data(&told);
+    let words = all(&[(long.as_str(), "one\ntwo"), ("a/b_c", ""), ("a_b/c", "{}")]);
+    let object = data(&words);
     assert!(object.keys().all(|key| key.len() <= 253 && key.bytes().all(|byte| byte.is_ascii_alphanumeric())));
-    assert_eq!(said(object), told);
+    assert_eq!(said(object), words);
 }
