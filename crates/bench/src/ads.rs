@@ -25,6 +25,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Endpoint;
 
+use crate::process::authorization;
+
 pub(crate) const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 pub(crate) const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 pub(crate) const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
@@ -77,9 +79,12 @@ impl Client {
         let path = http::uri::PathAndQuery::from_static(
             "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
         );
+        let mut request = tonic::Request::new(ReceiverStream::new(outgoing));
+        if let Some(value) = authorization(socket) {
+            request.metadata_mut().insert("authorization", value.parse()?);
+        }
         let codec = tonic_prost::ProstCodec::default();
-        let responses =
-            grpc.streaming(tonic::Request::new(ReceiverStream::new(outgoing)), path, codec).await?.into_inner();
+        let responses = grpc.streaming(request, path, codec).await?.into_inner();
         Ok(Self { requests, responses, endpoints: BTreeSet::new(), clusters: 0, routes: BTreeSet::new() })
     }
 

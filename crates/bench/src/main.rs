@@ -17,6 +17,7 @@
 //! | B10 | one load report of 100 clusters in 3 localities, to the xDS server |
 //! | hostile | one route changes while files that are costly to read are written next to it; the memory that these take |
 //! | last-good | the last good configuration on disk: one changed route, and a start from the file |
+//! | clients | nothing: fails where the scripted clients of the others do not get what Chancery serves |
 //! | graph | one change of each kind in the real gateway graph |
 //! | sets | the same among 2,500 `ListenerSet`s of one Gateway |
 //! | workloads | one of 10,000 raw resources changes for 10 of 1,000 workloads: event to bytes on their sockets, and CPU |
@@ -28,6 +29,7 @@ mod ads;
 mod baseline;
 mod certificates;
 mod child;
+mod clients;
 mod cold_start;
 mod crowd;
 mod dataset;
@@ -65,7 +67,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 type Benchmark = (&'static str, fn(&mut Report) -> anyhow::Result<()>);
 
 /// All benchmarks, in the order in which they run.
-const BENCHMARKS: [Benchmark; 21] = [
+const BENCHMARKS: [Benchmark; 22] = [
+    ("clients", clients::run),
     ("B9", graph::from_scratch),
     ("graph", graph::changes),
     ("sets", graph::listener_sets),

@@ -214,6 +214,12 @@ pub(crate) fn binary() -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
+/// The value of `authorization` that streams on an xDS socket need, if its folder has a token.
+pub(crate) fn authorization(socket: &Path) -> Option<String> {
+    let token = std::fs::read_to_string(socket.with_file_name("token")).ok()?;
+    Some(format!("Bearer {}", token.trim()))
+}
+
 /// The Envoy to measure.
 pub(crate) fn envoy() -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("CHANCERY_ENVOY")

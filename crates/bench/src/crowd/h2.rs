@@ -58,8 +58,8 @@ const FRAME: usize = 16_384;
 const KEPT: usize = 1 << 10;
 
 impl Connection {
-    /// A connection that opens a gRPC stream at this path.
-    pub(super) fn open(path: &str) -> Self {
+    /// A connection that opens a gRPC stream at this path, with this value of `authorization`.
+    pub(super) fn open(path: &str, authorization: Option<&str>) -> Self {
         let mut new = Self {
             connection_room: DEFAULT_ROOM,
             stream_room: DEFAULT_ROOM,
@@ -81,7 +81,7 @@ impl Connection {
             ("te", "trailers"),
         ];
         let mut block = Vec::new();
-        for (name, value) in headers {
+        for (name, value) in headers.into_iter().chain(authorization.map(|value| ("authorization", value))) {
             // a literal that is not indexed, with a new name (RFC 7541, 6.2.2); all are shorter than 127 bytes
             block.push(0);
             for text in [name, value] {

@@ -23,6 +23,7 @@ use tokio_rustls::TlsConnector;
 
 use super::h2::Connection;
 use super::wire::{Resource, Response, put, put_entry, request};
+use crate::process::authorization;
 use crate::{ads, certificates, endpoints};
 
 const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
@@ -42,7 +43,8 @@ const CHUNK: usize = 128 << 10;
 
 /// Where the server is.
 enum Place {
-    Unix(PathBuf),
+    /// With the value of `authorization` that it needs.
+    Unix(PathBuf, Option<String>),
     Tcp(SocketAddr),
     Tls(SocketAddr, TlsConnector),
 }
@@ -51,7 +53,7 @@ impl Place {
     fn parse(text: &str) -> anyhow::Result<Self> {
         let (kind, rest) = text.split_once(':').context("an address has a kind")?;
         Ok(match kind {
-            "unix" => Self::Unix(rest.into()),
+            "unix" => Self::Unix(rest.into(), authorization(rest.as_ref())),
             "tcp" => Self::Tcp(rest.parse()?),
             _ => {
                 let (address, folder) = rest.split_once('=').context("a folder of certificates")?;
@@ -219,7 +221,11 @@ impl Crowd {
     /// One stream, until it ends.
     async fn stream(&self, index: usize) -> anyhow::Result<()> {
         let mut io = self.connect(index).await.context("connecting")?;
-        let mut connection = Connection::open(PATH);
+        let authorization = match &self.place {
+            Place::Unix(_, authorization) => authorization.as_deref(),
+            Place::Tcp(_) | Place::Tls(..) => None,
+        };
+        let mut connection = Connection::open(PATH, authorization);
         let node = Node {
             id: format!("client-{index}"),
             cluster: "default/edge".to_owned(),
@@ -268,7 +274,7 @@ impl Crowd {
             anyhow::Ok(stream)
         };
         Ok(match &self.place {
-            Place::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Place::Unix(path, _) => Box::new(UnixStream::connect(path).await?),
             Place::Tcp(address) => Box::new(tcp(*address).await?),
             Place::Tls(address, connector) => {
                 let name = certificates::SERVER.try_into()?;
