@@ -9,7 +9,11 @@ use ir::secret::{Hidden, SecretContent};
 use ir::{Cluster, EndpointSource, Listener, RouteConfiguration, Secret, VirtualHost};
 use serde_json::Value;
 
-use super::{BootstrapOptions, ControlPlane, Endpoint, StaticOptions, StaticParts, bootstrap, static_bootstrap_json};
+use super::{
+    BootstrapOptions, ControlPlane, DEFAULT_MAX_CONNECTIONS, Endpoint, StaticOptions, StaticParts, bootstrap,
+    static_bootstrap_json,
+};
+use crate::cluster::PROTOCOL_OPTIONS;
 use crate::testing::expect;
 
 fn options() -> BootstrapOptions {
@@ -112,6 +116,48 @@ fn zone_and_local_listeners_come_with_their_options() {
     expect(routes, "[{match: {path: /config_dump}, route: {cluster: chancery.admin, timeout: 0s}}]");
     let probed = &manager["httpFilters"][0]["typedConfig"];
     expect(&probed["headers"], "[{name: ':path', stringMatch: {exact: /ready}}]");
+}
+
+/// A bootstrap of `deploy/`, as messages print it.
+fn deployed(file: &str) -> Value {
+    const KIND: &str = "envoy.config.bootstrap.v3.Bootstrap";
+    let path = format!("{}/../../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    protojson::to_json(KIND, &protojson::from_json(KIND, &text).unwrap()).unwrap()
+}
+
+#[test]
+fn bootstraps_that_people_copy_have_what_those_of_chancery_have() {
+    let unix = ControlPlane::Local(Endpoint::Unix("/xds.sock".into()), "0123".into());
+    let tcp = ControlPlane::Local(Endpoint::Tcp(Ipv4Addr::LOCALHOST.into(), 18_000), "0123".into());
+    for (file, control_plane) in [("envoy-socket.yaml", unix), ("envoy-tls/envoy.yaml", tcp)] {
+        let own = BootstrapOptions { control_plane, max_connections: DEFAULT_MAX_CONNECTIONS, ..options() };
+        let mut own = bootstrap(&own);
+        // A filter or a certificate takes the place of the token.
+        for service in ["/dynamicResources/adsConfig", "/clusterManager/loadStatsConfig"] {
+            let service = own.pointer_mut(&format!("{service}/grpcServices/0")).unwrap();
+            assert!(service.as_object_mut().unwrap().remove("initialMetadata").is_some());
+            service["envoyGrpc"]["clusterName"] = "xds".into();
+        }
+        let theirs = deployed(file);
+        for part in [
+            "/dynamicResources",
+            "/clusterManager",
+            "/admin/allowPaths",
+            "/overloadManager",
+            "/layeredRuntime",
+            "/typedDnsResolverConfig",
+            "/deferredStatOptions",
+            "/staticResources/clusters/0/connectTimeout",
+        ] {
+            assert_eq!(theirs.pointer(part), own.pointer(part), "{file}: {part}");
+        }
+        let cluster = |of: &Value| of["staticResources"]["clusters"][0].clone();
+        let http =
+            |of: &Value| cluster(of)["typedExtensionProtocolOptions"][PROTOCOL_OPTIONS]["explicitHttpConfig"].clone();
+        assert_eq!(http(&theirs), http(&own), "{file}");
+        assert_eq!(cluster(&theirs)["upstreamConnectionOptions"], cluster(&own)["upstreamConnectionOptions"], "{file}");
+    }
 }
 
 #[test]
