@@ -1,6 +1,7 @@
 //! One request to an API server, and what its refusals mean.
 
 use std::error::Error;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, StatusCode};
@@ -18,11 +19,16 @@ const MAX_ANSWER: usize = 256 << 20;
 /// Of an error's text no more than this is shown.
 const MAX_TEXT: usize = 500;
 
+/// Time for which a server may ask to wait before that is a problem.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
 /// Why something was not had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The server cannot be reached, has no answer, or one that nobody understands.
     Away(String),
+    /// The server asks to wait (429): as one does that starts, while it reads what it stores, and one that has too much to do.
+    Busy(String),
     /// We may not.
     Forbidden(String),
     /// There is no such kind.
@@ -122,6 +128,7 @@ impl Status {
             404 => Failure::Missing,
             409 => Failure::Conflict,
             400 | 422 => Failure::Invalid(text),
+            429 => Failure::Busy(format!("it answers 429 {text}").trim_end().to_owned()),
             code => Failure::Away(format!("it answers {code} {text}").trim_end().to_owned()),
         }
     }

@@ -142,7 +142,7 @@ impl Keeper {
         let words = match failure {
             // It is read again.
             Failure::Conflict | Failure::Missing | Failure::Gone | Failure::Closed => return,
-            Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) => words,
+            Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) | Failure::Busy(words) => words,
         };
         if self.trouble.as_ref() != Some(&words) {
             warn!("the finalizers of {key} cannot be set, and are tried again: {words}");

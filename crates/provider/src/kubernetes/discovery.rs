@@ -41,7 +41,7 @@ pub(crate) async fn run(caller: Caller, nudge: Arc<Notify>, found: watch::Sender
                 let settled = known.take(served, Instant::now(), &pace);
                 (None, if settled { backoff.wait() } else { failing.wait() })
             }
-            Err(Failure::Away(text) | Failure::Forbidden(text) | Failure::Invalid(text)) => {
+            Err(Failure::Away(text) | Failure::Busy(text) | Failure::Forbidden(text) | Failure::Invalid(text)) => {
                 (Some(text), failing.wait())
             }
             Err(_) => (Some("its list of kinds makes no sense".to_owned()), failing.wait()),

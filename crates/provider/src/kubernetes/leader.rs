@@ -156,7 +156,7 @@ impl Elector {
         let words = match failure {
             Failure::Conflict => return,
             Failure::Forbidden(text) => format!("may not use the lease {}: {text}", self.options.name),
-            Failure::Away(text) | Failure::Invalid(text) => text.clone(),
+            Failure::Away(text) | Failure::Busy(text) | Failure::Invalid(text) => text.clone(),
             Failure::Missing | Failure::Gone | Failure::Closed => "the API server has no leases".to_owned(),
         };
         if self.trouble.as_ref() != Some(&words) {

@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::status::OwnStatus;
 use api::{Kind, ObjectKey};
 use hashbrown::{HashMap, HashSet};
+use serde::Serialize;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use smol_str::SmolStr;
 use tokio::sync::{Notify, watch};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::kubernetes::discovery::Served;
-use crate::kubernetes::seen::{Seen, Word};
+use crate::kubernetes::seen::{Seen, Version, Word};
 
 /// For each object that can have a status of ours a hash of what is ours in the status that it has, so that what is there already is not
 /// written. A clone is the same table.
@@ -25,14 +28,78 @@ struct Inner {
     news: Notify,
     /// Whether there are Gateways and classes at all.
     gateways: watch::Sender<bool>,
-    /// Held for one look at a time. Some 100 bytes each.
-    rows: Mutex<HashMap<ObjectKey, Row>>,
+    /// Held for one look at a time.
+    rows: Mutex<Rows>,
+}
+
+#[derive(Default)]
+struct Rows {
+    /// Some 150 bytes each, with what is in them.
+    objects: HashMap<ObjectKey, Row>,
+    /// Bytes of the statuses that are kept.
+    kept: usize,
 }
 
 struct Row {
     standing: Standing,
     /// Hash of the status as it was written: where it is the same nothing is looked at.
     written: u64,
+    version: Version,
+    uid: SmolStr,
+    generation: i64,
+    /// The status itself, while there is room ([`MOST_KEPT`]); empty where there is none.
+    status: Option<Box<[u8]>>,
+}
+
+/// An object with its identity and its status alone.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Object<'a> {
+    api_version: String,
+    kind: &'a str,
+    metadata: Metadata<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    uid: &'a str,
+    generation: i64,
+    resource_version: &'a str,
+}
+
+/// Bytes of statuses that are kept, so that those of some 8,000 routes are replaced without asking for them first. What came when there was no
+/// room is asked for.
+const MOST_KEPT: usize = 8 << 20;
+
+impl Rows {
+    fn insert(&mut self, key: &ObjectKey, row: Row) -> Option<Row> {
+        self.kept += row.bytes();
+        let old = self.objects.insert(key.clone(), row);
+        self.kept -= old.as_ref().map_or(0, Row::bytes);
+        old
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        self.kept -= self.objects.remove(key).as_ref().map_or(0, Row::bytes);
+    }
+
+    /// A copy of a status, if there is room for it in place of what is kept of its object.
+    fn keep(&self, key: &ObjectKey, status: &[u8]) -> Option<Box<[u8]>> {
+        let before = self.objects.get(key).map_or(0, Row::bytes);
+        (self.kept - before + status.len() <= MOST_KEPT).then(|| status.into())
+    }
+}
+
+impl Row {
+    fn bytes(&self) -> usize {
+        self.status.as_deref().map_or(0, <[u8]>::len)
+    }
 }
 
 /// What the API server has of an object.
@@ -71,7 +138,30 @@ impl Observed {
     /// What the server has of an object, if it is there and can have a status of ours.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Standing> {
-        self.rows().get(key).map(|row| row.standing)
+        self.rows().objects.get(key).map(|row| row.standing)
+    }
+
+    /// An object as it came last, with its identity and its status alone; none where its status is not kept.
+    pub(crate) fn object(&self, key: &ObjectKey) -> Option<Value> {
+        let kind = key.kind()?;
+        let rows = self.rows();
+        let row = rows.objects.get(key).filter(|row| !row.version.is_empty())?;
+        let status = row.status.as_deref()?;
+        let metadata = Metadata {
+            name: key.name(),
+            namespace: Some(key.namespace()).filter(|namespace| !namespace.is_empty()),
+            uid: &row.uid,
+            generation: row.generation,
+            resource_version: row.version.as_str(),
+        };
+        let status = Some(status).filter(|status| !status.is_empty()).map(serde_json::from_slice);
+        let object = Object {
+            api_version: format!("{}/{}", kind.group(), row.standing.api_version),
+            kind: key.kind_name(),
+            metadata,
+            status: status.transpose().ok()?,
+        };
+        serde_json::to_value(object).ok()
     }
 
     /// Objects in whose status something of ours may have been left: those with an entry of ours, and each `ListenerSet`, whose status says not
@@ -81,7 +171,8 @@ impl Observed {
         let can_be_left =
             |kind: Kind| kind == Kind::ListenerSet || matches!(kind.own_status(), Some(OwnStatus::Entries(..)));
         let rows = self.rows();
-        let left = rows.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(can_be_left));
+        let left =
+            rows.objects.iter().filter(|(key, row)| row.standing.own != 0 && key.kind().is_some_and(can_be_left));
         left.map(|(key, _)| key.clone()).collect()
     }
 
@@ -101,7 +192,7 @@ impl Observed {
     /// The classes that there are, with the version of the API in which each is read.
     pub(crate) fn classes(&self) -> Vec<(ObjectKey, &'static str)> {
         let rows = self.rows();
-        let classes = rows.iter().filter(|(key, _)| key.kind() == Some(Kind::GatewayClass));
+        let classes = rows.objects.iter().filter(|(key, _)| key.kind() == Some(Kind::GatewayClass));
         classes.map(|(key, row)| (key.clone(), row.standing.api_version)).collect()
     }
 
@@ -126,12 +217,23 @@ impl Observed {
         let written = xxh3_64(status);
         let api_version = seen.api_version;
         let mut rows = self.rows();
-        if let Some(row) = rows.get_mut(&seen.key).filter(|row| row.written == written) {
+        if let Some(row) = rows.objects.get_mut(&seen.key).filter(|row| row.written == written) {
             row.standing.api_version = api_version;
+            row.version.clone_from(&seen.version);
+            row.uid.clone_from(&seen.uid);
+            row.generation = seen.generation;
             return;
         }
         let own = self.hash(kind, std::str::from_utf8(status).unwrap_or_default());
-        let old = rows.insert(seen.key.clone(), Row { standing: Standing { api_version, own }, written });
+        let row = Row {
+            standing: Standing { api_version, own },
+            written,
+            version: seen.version.clone(),
+            uid: seen.uid.clone(),
+            generation: seen.generation,
+            status: rows.keep(&seen.key, status),
+        };
+        let old = rows.insert(&seen.key, row);
         if old.is_none_or(|old| old.standing.own != own) {
             self.tell(&seen.key);
         }
@@ -169,7 +271,7 @@ impl Observed {
         self.rows().remove(key);
     }
 
-    fn rows(&self) -> MutexGuard<'_, HashMap<ObjectKey, Row>> {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -405,7 +405,7 @@ async fn watch_pods(presence: Presence, client: Client, namespace: Arc<str>, tem
 /// The words of an API server.
 fn words(failure: Failure) -> String {
     match failure {
-        Failure::Away(text) | Failure::Forbidden(text) | Failure::Invalid(text) => text,
+        Failure::Away(text) | Failure::Busy(text) | Failure::Forbidden(text) | Failure::Invalid(text) => text,
         Failure::Missing | Failure::Gone | Failure::Conflict | Failure::Closed => {
             "the API server does not serve Pods".to_owned()
         }

@@ -55,7 +55,9 @@ pub(crate) fn problems(circumstances: &Circumstances<'_>) -> Vec<Problem> {
 /// The server as a whole.
 fn away(watches: &Watches, found: &Found) -> Option<Problem> {
     let troubles = watches.iter().filter_map(|watch| match &watch.trouble {
-        Some(Failure::Away(text) | Failure::Invalid(text)) => Some(format!("{text} (asked for {})", watch.target)),
+        Some(Failure::Away(text) | Failure::Busy(text) | Failure::Invalid(text)) => {
+            Some(format!("{text} (asked for {})", watch.target))
+        }
         _ => None,
     });
     let text = troubles.chain(found.trouble.as_ref().map(|text| format!("{text} (asked for its kinds)"))).next()?;

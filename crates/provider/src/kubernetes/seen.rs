@@ -25,6 +25,10 @@ pub(crate) struct Seen {
     /// In which version of its API it was read.
     pub(crate) api_version: &'static str,
     pub(crate) version: Version,
+    /// `metadata.uid`.
+    pub(crate) uid: SmolStr,
+    /// `metadata.generation`; 0 where it has none.
+    pub(crate) generation: i64,
     /// Hash of all that is kept of it.
     pub(crate) kept: u64,
     /// The whole, as JSON.
@@ -61,7 +65,8 @@ impl Seen {
     pub(crate) fn look(resource: Resource, text: &Bytes) -> Result<Self, String> {
         let json = std::str::from_utf8(text).map_err(|error| error.to_string())?;
         let Outer { metadata, status, kept } = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        let Metadata { name, namespace, version, kept: kept_too } = metadata.ok_or("metadata is missing")?;
+        let metadata = metadata.ok_or("metadata is missing")?;
+        let Metadata { name, namespace, version, uid, generation, kept: kept_too } = metadata;
         let name = name.filter(|name| !name.is_empty()).ok_or("metadata.name is missing, or is no string")?;
         // The status of other kinds nobody reads.
         let is_read = resource.kind() == Some(Kind::Pod);
@@ -70,6 +75,8 @@ impl Seen {
             key: resource.key(namespace.as_deref().unwrap_or_default(), &name),
             api_version: resource.api_version(),
             version: Version::new(version.as_deref().unwrap_or_default()),
+            uid: uid.as_deref().unwrap_or_default().into(),
+            generation,
             kept: kept.wrapping_add(kept_too).wrapping_add(of_status),
             text: text.clone(),
             status: status.map(|status| text.slice_ref(status.get().as_bytes())),
@@ -177,6 +184,8 @@ struct Metadata<'a> {
     name: Option<Cow<'a, str>>,
     namespace: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
+    uid: Option<Cow<'a, str>>,
+    generation: i64,
     kept: u64,
 }
 
@@ -210,7 +219,14 @@ impl<'de> Visitor<'de> for MetadataVisitor {
                 "name" => metadata.name = word(),
                 "namespace" => metadata.namespace = word(),
                 "annotations" => metadata.kept = metadata.kept.wrapping_add(annotations(value)),
-                _ => metadata.kept = metadata.kept.wrapping_add(entry(&name, value)),
+                _ => {
+                    match &*name {
+                        "uid" => metadata.uid = word(),
+                        "generation" => metadata.generation = value.get().parse().unwrap_or_default(),
+                        _ => {}
+                    }
+                    metadata.kept = metadata.kept.wrapping_add(entry(&name, value));
+                }
             }
         }
         Ok(metadata)

@@ -2,8 +2,9 @@
 //!
 //! Whoever computes statuses puts them on a [`Board`]; of each object the latest counts. An object is written when it has been quiet for
 //! a moment, or after a bounded time, and not again at once; one that has the status already, as [`Observed`] says, is not touched.
-//! A write reads the object, replaces what is ours in its status, and sends it back with the `resourceVersion` that was read: entries and conditions
-//! of others stay, and a change that came in between makes it start again. What the server refuses is tried again, ever more slowly, and told.
+//! A write takes the object as the watch had it last, replaces what is ours in its status, and sends it back with that `resourceVersion`: entries and
+//! conditions of others stay. Where a change came in between, the object is read, and the write starts again. What the server refuses is tried
+//! again, ever more slowly, and reported. Gateways and classes come before policies, and these before routes.
 //!
 //! What somebody else took from a status of ours is put back: see [`Observed::changed`]; ever more slowly, where that goes on and on.
 

@@ -19,7 +19,7 @@ use kube::core::Request;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::kubernetes::call::{Caller, Failure, Status};
+use crate::kubernetes::call::{BUSY, Caller, Failure, Status};
 use crate::kubernetes::lines::{self, Lines};
 use crate::kubernetes::pace::Backoff;
 use crate::kubernetes::seen::{self, Bookmark, Line, Page, PageMetadata, Seen, Version};
@@ -69,7 +69,8 @@ pub(crate) enum Event {
 /// Follows a target until nobody listens any more. With `once` only its list is wanted.
 pub(crate) async fn run(caller: Caller, target: Target, once: bool, outbox: Outbox) {
     let backoff = Backoff::new(caller.pace.retry_first, caller.pace.retry_last);
-    let mut watch = Watch { caller, target, outbox, backoff, position: None, streams: true, troubled: false };
+    let mut watch =
+        Watch { caller, target, outbox, backoff, position: None, streams: true, troubled: false, busy: None };
     loop {
         let began = Instant::now();
         let outcome = watch.next(once).await;
@@ -118,6 +119,8 @@ struct Watch {
     streams: bool,
     /// Whether trouble was told that is not over.
     troubled: bool,
+    /// The server has asked to wait since then.
+    busy: Option<Instant>,
 }
 
 impl Watch {
@@ -142,6 +145,7 @@ impl Watch {
                 self.streams = false;
                 return Ok(());
             }
+            Failure::Busy(_) if self.busy.get_or_insert_with(Instant::now).elapsed() < BUSY => return Ok(()),
             Failure::Missing => self.position = None,
             Failure::Invalid(_) => self.position = None,
             _ => {}
@@ -152,6 +156,7 @@ impl Watch {
 
     /// The server answered.
     async fn well(&mut self) -> Result<(), Failure> {
+        self.busy = None;
         if std::mem::take(&mut self.troubled) {
             self.outbox.send(News::Well).await?;
         }

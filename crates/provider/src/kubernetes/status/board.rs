@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::ObjectKey;
-use api::status::Status;
+use api::status::{OwnStatus, Status};
+use api::{Kind, ObjectKey};
 use hashbrown::HashMap;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -26,8 +26,39 @@ struct Inner {
 #[derive(Default)]
 struct Waiting {
     rows: HashMap<ObjectKey, Row>,
-    /// Each with its time, the first one first.
-    queue: BTreeSet<(Instant, ObjectKey)>,
+    /// By [`turn`]; each with its time, the first one first.
+    queues: [BTreeSet<(Instant, ObjectKey)>; TURNS],
+    /// How many were taken.
+    taken: usize,
+}
+
+/// Gateways and what they are made of are written before policies, and these before all else, of which there may be 50,000 at a start.
+const TURNS: usize = 3;
+
+fn turn(key: &ObjectKey) -> usize {
+    match key.kind() {
+        Some(Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet | Kind::EnvoyProxy) => 0,
+        Some(kind) if matches!(kind.own_status(), Some(OwnStatus::Entries(list, _)) if list == "ancestors") => 1,
+        _ => 2,
+    }
+}
+
+/// One of so many that are taken is of the last turn that waits: those before it may come without end.
+const SHARE_OF_THE_LAST: usize = 4;
+
+impl Waiting {
+    /// Takes the one that is next at this time.
+    fn pop(&mut self, now: Instant) -> Option<(ObjectKey, Option<Status>)> {
+        let is_due = |queue: &&mut BTreeSet<(Instant, ObjectKey)>| queue.first().is_some_and(|(due, _)| *due <= now);
+        self.taken = self.taken.wrapping_add(1);
+        let queue = match self.taken % SHARE_OF_THE_LAST {
+            0 => self.queues.iter_mut().rev().find(is_due),
+            _ => self.queues.iter_mut().find(is_due),
+        };
+        let (_, key) = queue?.pop_first()?;
+        let (key, row) = self.rows.remove_entry(&key)?;
+        Some((key, row.status))
+    }
 }
 
 struct Row {
@@ -70,12 +101,14 @@ impl Board {
         let Gather { quiet, most } = self.0.gather;
         let now = Instant::now();
         let mut waiting = self.waiting();
-        let Waiting { rows, queue } = &mut *waiting;
+        let Waiting { rows, queues, .. } = &mut *waiting;
         let row = rows.entry(key.clone()).or_insert_with(|| Row { status: None, due: now, last: now + most });
         row.status = status;
         let before = std::mem::replace(&mut row.due, row.last.min(now + quiet));
-        queue.remove(&(before, key.clone()));
-        queue.insert((row.due, key));
+        if let Some(queue) = queues.get_mut(turn(&key)) {
+            queue.remove(&(before, key.clone()));
+            queue.insert((row.due, key));
+        }
         drop(waiting);
         self.0.news.notify_one();
     }
@@ -90,13 +123,8 @@ impl Board {
     pub(super) fn take_due(&self, most: usize) -> (Vec<(ObjectKey, Option<Status>)>, Option<Instant>) {
         let now = Instant::now();
         let mut waiting = self.waiting();
-        let Waiting { rows, queue } = &mut *waiting;
-        let mut taken = Vec::new();
-        while taken.len() < most && queue.first().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, key)) = queue.pop_first() else { break };
-            taken.extend(rows.remove_entry(&key).map(|(key, row)| (key, row.status)));
-        }
-        (taken, queue.first().map(|(due, _)| *due))
+        let taken = std::iter::from_fn(|| waiting.pop(now)).take(most).collect();
+        (taken, waiting.queues.iter().filter_map(|queue| Some(queue.first()?.0)).min())
     }
 
     /// Waits until something is put.

@@ -21,6 +21,7 @@ pub(super) struct Retries {
 struct Failed {
     status: Option<Status>,
     backoff: Backoff,
+    since: Instant,
     at: Instant,
     words: Option<Arc<str>>,
 }
@@ -72,6 +73,11 @@ impl Retries {
         due.filter_map(|(_, key)| Some((key.clone(), self.objects.get(key)?.status.clone()))).collect()
     }
 
+    /// The time of the first failure of an object whose status waits for another try.
+    pub(super) fn since(&self, key: &ObjectKey) -> Option<Instant> {
+        self.objects.get(key).map(|failed| failed.since)
+    }
+
     /// When something is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
@@ -86,7 +92,8 @@ impl Retries {
         let Pace { retry_first, retry_last, .. } = self.pace;
         self.objects.entry(key.clone()).or_insert_with(|| {
             let backoff = Backoff::new(retry_first, retry_last);
-            Failed { status: None, backoff, at: Instant::now(), words: None }
+            let now = Instant::now();
+            Failed { status: None, backoff, since: now, at: now, words: None }
         })
     }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Board, Gather, Refused, WriterOptions, write};
 use crate::kubernetes::seen::Seen;
-use crate::kubernetes::target::Resource;
+use crate::kubernetes::target::{Resource, Target};
 use crate::kubernetes::{Error, Observed, Pace, connect};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -29,7 +29,11 @@ struct State {
     objects: BTreeMap<String, Value>,
     version: u64,
     writes: BTreeMap<String, usize>,
-    /// Somebody else writes between our reading and our writing, so many times.
+    /// Paths that were written, in the order of time.
+    written: Vec<String>,
+    reads: usize,
+    attempts: usize,
+    /// Another client writes between our reading and our writing, so many times.
     intruders: usize,
     /// Every write is answered so.
     refusal: Option<StatusCode>,
@@ -93,7 +97,18 @@ impl Stage {
         self.state.lock().unwrap()
     }
 
-    /// An object is there, with this status.
+    /// An object without a status is there.
+    fn object(&self, kind: Kind, name: &str) -> ObjectKey {
+        let target = Target::one(Resource::Kind(kind, "v1"), &ObjectKey::of(kind, "default", name));
+        let metadata = json!({ "name": name, "namespace": "default", "resourceVersion": "1", "generation": 1 });
+        let object = json!({ "metadata": metadata, "spec": { "other": 1 } });
+        self.lock().objects.insert(format!("{}/{name}", target.path()), object.clone());
+        let seen = Seen::look(target.resource, &Bytes::from(object.to_string())).unwrap();
+        self.observed.note(&seen);
+        seen.key
+    }
+
+    /// A class is there, with this status.
     fn class(&self, name: &str, status: &Value) -> ObjectKey {
         let key = ObjectKey::of(Kind::GatewayClass, "", name);
         let metadata = json!({ "name": name, "resourceVersion": "1", "generation": 2 });
@@ -124,30 +139,33 @@ fn path(name: &str) -> String {
 
 fn answer(state: &mut State, method: &Method, path: &str, body: &[u8]) -> Response {
     if *method == Method::GET {
-        let Some(object) = state.objects.get(path).cloned() else { return StatusCode::NOT_FOUND.into_response() };
-        if state.intruders > 0 {
-            state.intruders -= 1;
-            state.version += 1;
-            let version = format!("i{}", state.version);
-            state.objects.get_mut(path).unwrap()["metadata"]["resourceVersion"] = version.into();
-        }
-        return object.to_string().into_response();
+        state.reads += 1;
+        let found = state.objects.get(path);
+        return found
+            .map_or_else(|| StatusCode::NOT_FOUND.into_response(), |object| object.to_string().into_response());
     }
+    state.attempts += 1;
     if let Some(refusal) = state.refusal {
         return (refusal, json!({ "code": refusal.as_u16(), "message": "no" }).to_string()).into_response();
     }
     let path = path.trim_end_matches("/status");
-    let mut new: Value = serde_json::from_slice(body).unwrap();
-    let Some(old) = state.objects.get(path) else { return StatusCode::NOT_FOUND.into_response() };
+    let new: Value = serde_json::from_slice(body).unwrap();
+    let Some(old) = state.objects.get_mut(path) else { return StatusCode::NOT_FOUND.into_response() };
+    state.version += 1;
+    if state.intruders > 0 {
+        state.intruders -= 1;
+        old["metadata"]["resourceVersion"] = format!("i{}", state.version).into();
+    }
     if old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"] {
         return (StatusCode::CONFLICT, json!({ "code": 409 }).to_string()).into_response();
     }
-    assert_eq!(old["spec"], new["spec"], "nothing but the status is written");
-    state.version += 1;
-    new["metadata"]["resourceVersion"] = format!("w{}", state.version).into();
-    state.objects.insert(path.to_owned(), new.clone());
+    // Of what comes the server takes the status alone.
+    old["metadata"]["resourceVersion"] = format!("w{}", state.version).into();
+    old["status"] = new["status"].clone();
+    let answer = old.to_string().into_response();
     *state.writes.entry(path.to_owned()).or_default() += 1;
-    new.to_string().into_response()
+    state.written.push(path.to_owned());
+    answer
 }
 
 /// A class that is accepted, for this reason.
@@ -217,6 +235,57 @@ async fn a_change_of_somebody_else_in_between_is_kept() {
     stage.until(|state| reason(state, "one").as_deref() == Some("Mine")).await;
     assert_eq!(stage.lock().writes[&path("one")], 1);
     assert!(stage.refused.borrow().is_empty(), "that is nothing to tell");
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_status_is_written_with_what_the_watch_has_and_read_again_only_after_a_conflict() {
+    let mut stage = Stage::leading().await;
+    let theirs = json!({ "conditions": [{ "type": "example.com/Theirs", "status": "True", "reason": "Theirs", "message": "" }] });
+    let key = stage.class("one", &theirs);
+    stage.board.put(key.clone(), Some(accepted("First")));
+    stage.until(|state| state.written.len() == 1).await;
+    assert_eq!(stage.lock().reads, 0);
+    let conditions = stage.lock().objects[&path("one")]["status"]["conditions"].clone();
+    assert_eq!([&conditions[0]["reason"], &conditions[1]["reason"]], ["Theirs", "First"], "others keep theirs");
+    assert_eq!(stage.lock().objects[&path("one")]["spec"], json!({ "other": 1 }));
+    // The watch has not heard of that yet.
+    stage.board.put(key, Some(accepted("Second")));
+    stage.until(|state| state.written.len() == 2).await;
+    assert_eq!(stage.lock().reads, 1);
+    assert_eq!(stage.lock().objects[&path("one")]["status"]["conditions"][1]["reason"], "Second");
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_gateway_is_among_the_first_of_thousands_that_wait() {
+    let mut stage = Stage::new().await;
+    let mut opening = stage.board.opening();
+    stage.lock().refusal = Some(StatusCode::TOO_MANY_REQUESTS);
+    stage.leads.send_replace(true);
+    timeout(DEADLINE, opening.wait_for(|open| *open)).await.expect("it opens").unwrap();
+    let backends: Vec<ObjectKey> = (0..5_000).map(|at| stage.object(Kind::Backend, &format!("b{at}"))).collect();
+    let gateway = stage.object(Kind::Gateway, "gateway");
+    for key in backends.into_iter().chain([gateway]) {
+        stage.board.put(key, Some(accepted("Mine")));
+    }
+    stage.lock().refusal = None;
+    stage.until(|state| state.written.len() >= 32).await;
+    let first = stage.lock().written[..32].join(" ");
+    assert!(first.contains("/gateways/"), "{first}");
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_to_wait_is_given_time() {
+    let mut stage = Stage::leading().await;
+    stage.lock().refusal = Some(StatusCode::TOO_MANY_REQUESTS);
+    let key = stage.class("one", &Value::Null);
+    stage.board.put(key, Some(accepted("Mine")));
+    stage.until(|state| state.attempts >= 5).await;
+    assert!(stage.refused.borrow().is_empty(), "that is no problem yet");
+    stage.lock().refusal = None;
+    stage.until(|state| reason(state, "one").is_some()).await;
     stage.end().await;
 }
 

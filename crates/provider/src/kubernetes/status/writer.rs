@@ -18,10 +18,10 @@ use super::merge::{is_behind, is_written_by, lack_of_room, merged, takes_back};
 use super::retry::Retries;
 use super::{Board, Refused, WriterOptions};
 use crate::kubernetes::Error;
-use crate::kubernetes::call::{Caller, Failure};
+use crate::kubernetes::call::{BUSY, Caller, Failure};
 use crate::kubernetes::target::{Resource, Target};
 
-/// Writes that are under way at a time: each is two requests of a millisecond or two, so 16 are some 5,000 statuses a second, and 16 connections.
+/// Writes that are under way at a time: each is a request of a few milliseconds, so 16 are some 5,000 statuses a second, and 16 connections.
 const AT_A_TIME: usize = 16;
 
 /// See the parent module.
@@ -174,7 +174,10 @@ impl<'a> Writer<'a> {
             }
             Ok(Done::Later) => self.again(&key, status, None),
             Ok(Done::Contested(until)) => self.put_off(&key, status, until),
-            Err(failure) => self.again(&key, status, words(failure)),
+            Err(failure) => {
+                let words = self.words(&key, failure);
+                self.again(&key, status, words);
+            }
         }
         if let Some(status) = newer {
             self.start_new(key, status);
@@ -197,6 +200,18 @@ impl<'a> Writer<'a> {
         self.tell(news);
     }
 
+    /// The words about a failure in the list of what cannot be written. A server that asks to wait is given time.
+    fn words(&self, key: &ObjectKey, failure: Failure) -> Option<Arc<str>> {
+        match failure {
+            Failure::Busy(_) if self.failed.since(key).is_none_or(|since| since.elapsed() < BUSY) => None,
+            Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) | Failure::Busy(words) => {
+                Some(words.into())
+            }
+            // Another client wrote in between.
+            Failure::Conflict | Failure::Missing | Failure::Gone | Failure::Closed => None,
+        }
+    }
+
     fn tell(&mut self, news: bool) {
         if news {
             self.tells.get_or_insert_with(|| Instant::now() + TELLING);
@@ -213,15 +228,6 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What people are told of a failure.
-fn words(failure: Failure) -> Option<Arc<str>> {
-    match failure {
-        Failure::Forbidden(words) | Failure::Invalid(words) | Failure::Away(words) => Some(words.into()),
-        // Somebody else wrote in between.
-        Failure::Conflict | Failure::Missing | Failure::Gone | Failure::Closed => None,
-    }
-}
-
 /// Waits for the first of these times; for ever if there is none.
 async fn until(times: [Option<Instant>; 2]) {
     match times.into_iter().flatten().min() {
@@ -230,7 +236,8 @@ async fn until(times: [Option<Instant>; 2]) {
     }
 }
 
-/// Writes one status, unless the object has it.
+/// Writes one status, unless the object has it: into the object as the watch had it last, and into one that is read only where that is not known or
+/// was changed since.
 async fn write_one(
     (caller, options): (&Caller, &WriterOptions),
     key: &ObjectKey,
@@ -245,39 +252,77 @@ async fn write_one(
         return Ok(Done::Same);
     }
     let path = path(kind, standing.api_version, key);
+    let write = Write { caller, options, kind, path: &path, ours, wanted, settled, contested };
+    if let Some(object) = options.observed.object(key) {
+        match write.replace(object, false).await {
+            // It was changed since.
+            Ok(None) | Err(Failure::Conflict) => {}
+            Ok(Some(done)) => return Ok(done),
+            Err(failure) => return Err(failure),
+        }
+    }
     let current = caller.send("GET", &path, Vec::new()).await?;
-    let mut object: Value =
+    let object =
         serde_json::from_slice(&current).map_err(|error| Failure::Away(format!("an object is no JSON: {error}")))?;
-    // An object that was made anew is another one.
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    let written = xxh3_64_with_seed(uid.as_bytes(), wanted);
-    let manager = manager(&options.controller);
-    if status.is_none() && kind.own_status() == Some(OwnStatus::Whole) && !is_written_by(&object, &manager) {
-        return Ok(Done::Same);
+    Ok(write.replace(object, true).await?.unwrap_or(Done::Same))
+}
+
+/// One status on its way.
+struct Write<'a> {
+    caller: &'a Caller,
+    options: &'a WriterOptions,
+    kind: Kind,
+    path: &'a str,
+    ours: Option<Value>,
+    /// [`Observed::hash`] of that.
+    wanted: u64,
+    settled: bool,
+    contested: Option<(u64, Instant)>,
+}
+
+impl Write<'_> {
+    /// Replaces what is ours in the status of this object, unless it has it. None if it has to be read first: who wrote it is known only of one
+    /// that is `whole`.
+    async fn replace(&self, mut object: Value, whole: bool) -> Result<Option<Done>, Failure> {
+        let Self { caller, options, kind, path, wanted, settled, .. } = *self;
+        let ours = self.ours.as_ref();
+        // An object that was made anew is another one.
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let written = xxh3_64_with_seed(uid.as_bytes(), wanted);
+        let manager = manager(&options.controller);
+        if ours.is_none() && kind.own_status() == Some(OwnStatus::Whole) {
+            if !whole {
+                return Ok(None);
+            }
+            if !is_written_by(&object, &manager) {
+                return Ok(Some(Done::Same));
+            }
+        }
+        if ours.is_some_and(|ours| is_behind(kind, &object, ours, &options.controller)) {
+            return Ok(Some(Done::Later));
+        }
+        let now = (options.clock)().to_string();
+        let before = object.get("status");
+        let lack = before.zip(ours).and_then(|(before, ours)| lack_of_room(kind, before, ours, &options.controller));
+        if let Some(words) = lack {
+            return Err(Failure::Invalid(words));
+        }
+        let Some(new) = merged(kind, before, ours.cloned(), (&options.controller, &now)) else {
+            return Ok(Some(Done::Same));
+        };
+        if let Some((_, until)) = self.contested.filter(|(before, _)| *before == written) {
+            return Ok(Some(Done::Contested(until)));
+        }
+        if !settled && before.is_some_and(|before| takes_back(before, &new)) {
+            return Ok(Some(Done::Later));
+        }
+        if let Value::Object(fields) = &mut object {
+            fields.insert("status".to_owned(), new);
+        }
+        let body = object.to_string().into_bytes();
+        caller.send("PUT", &format!("{path}/status?fieldManager={manager}"), body).await?;
+        Ok(Some(Done::Written(written)))
     }
-    if ours.as_ref().is_some_and(|ours| is_behind(kind, &object, ours, &options.controller)) {
-        return Ok(Done::Later);
-    }
-    let now = (options.clock)().to_string();
-    let before = object.get("status");
-    if let Some(words) =
-        before.zip(ours.as_ref()).and_then(|(before, ours)| lack_of_room(kind, before, ours, &options.controller))
-    {
-        return Err(Failure::Invalid(words));
-    }
-    let Some(new) = merged(kind, before, ours, (&options.controller, &now)) else { return Ok(Done::Same) };
-    if let Some((_, until)) = contested.filter(|(before, _)| *before == written) {
-        return Ok(Done::Contested(until));
-    }
-    if !settled && before.is_some_and(|before| takes_back(before, &new)) {
-        return Ok(Done::Later);
-    }
-    if let Value::Object(fields) = &mut object {
-        fields.insert("status".to_owned(), new);
-    }
-    let body = object.to_string().into_bytes();
-    caller.send("PUT", &format!("{path}/status?fieldManager={manager}"), body).await?;
-    Ok(Done::Written(written))
 }
 
 /// The name under which the API server notes who writes: the controller's as far as it may be so long, without signs that mean something in a
