@@ -154,27 +154,33 @@ impl Counted {
 impl Decoder<'_> {
     /// An object, or a list of them.
     fn document(&mut self, root: Cursor<'_, '_>) {
+        self.document_in(root, None);
+    }
+
+    /// The same inside a list of one kind, which an item without `apiVersion` and `kind` is of.
+    fn document_in(&mut self, root: Cursor<'_, '_>, list: Option<(&str, &str)>) {
         let Value::Map(_) = root.value() else {
             let text = format!("an object is a map with apiVersion and kind, this is {}", root.value().type_name());
             return self.add(None, root, Severity::Error, "", text);
         };
         let text = |name: &str| root.get(name).and_then(Cursor::as_str);
-        let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+        let untyped = list.filter(|_| root.get("apiVersion").is_none() && root.get("kind").is_none());
+        let (Some(version), Some(kind)) =
+            untyped.map_or((text("apiVersion"), text("kind")), |(version, kind)| (Some(version), Some(kind)))
+        else {
             let missing = if text("kind").is_some() { "apiVersion" } else { "kind" };
             let text = format!("{missing} is missing, or is no string");
             self.add(None, root, Severity::Error, missing, text.clone());
             return self.remnants(root, None, &Fault { path: missing.into(), text: text.into() });
         };
         if version == "v1" && kind == "List" {
-            return match root.get("items") {
-                Some(items) if matches!(items.value(), Value::List(_) | Value::Null) => {
-                    items.items().filter(|item| !item.is_null()).for_each(|item| self.document(item));
-                }
-                other => {
-                    let text = "a List has its objects in items, a list".to_owned();
-                    self.add(None, other.unwrap_or(root), Severity::Error, "items", text);
-                }
-            };
+            return self.items(root, None);
+        }
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let item =
+            kind.strip_suffix("List").filter(|item| Kind::find(group, item).is_some() && root.get("items").is_some());
+        if let Some(item) = item {
+            return self.items(root, Some((version, item)));
         }
         if kind.eq_ignore_ascii_case("List") && root.get("items").is_some() {
             let text = "a list of objects has apiVersion v1 and kind List: nothing in it is read";
@@ -195,6 +201,19 @@ impl Decoder<'_> {
                 Some((policy, _)) => self.list_of(policy, root),
                 None => self.unknown_kind(root, group, kind),
             },
+        }
+    }
+
+    /// The objects of a list, which is of one kind or of any.
+    fn items(&mut self, root: Cursor<'_, '_>, list: Option<(&str, &str)>) {
+        match root.get("items") {
+            Some(items) if matches!(items.value(), Value::List(_) | Value::Null) => {
+                items.items().filter(|item| !item.is_null()).for_each(|item| self.document_in(item, list));
+            }
+            other => {
+                let text = "a list has its objects in items, a list".to_owned();
+                self.add(None, other.unwrap_or(root), Severity::Error, "items", text);
+            }
         }
     }
 

@@ -57,7 +57,7 @@ fn a_list_is_unfolded() {
     let decoded = all(
         "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- apiVersion: v1\n  kind: Namespace\n  metadata:\n    name: b\n    labels: {c: 1}\n",
     );
-    let keys: Vec<_> = decoded.objects.iter().map(|object| object.key().to_string()).collect();
+    let keys: Vec<_> = decoded.objects.iter().map(|object| object.meta().key.to_string()).collect();
     assert_eq!(keys, ["Namespace a"]);
     assert_eq!(lines(&decoded), ["a.yaml:9:17: error: Namespace b: metadata.labels.c: expected a string, found 1"]);
 }
@@ -353,4 +353,21 @@ fn an_object_without_a_name_is_told_and_so_is_a_list_without_items() {
         assert_eq!(told(&format!("apiVersion: v1\nkind: List\n{items}\n")), 1, "{items}");
     }
     assert_eq!(told("apiVersion: v1\nkind: List\nitems: []\n"), 0);
+}
+
+#[test]
+fn items_of_a_list_of_one_kind_are_of_it_unless_they_say_another() {
+    let text = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRouteList\nmetadata: {resourceVersion: '12'}\nitems:\n- metadata: {name: one}\n  \
+                spec: {parentRefs: [{name: edge}]}\n- apiVersion: gateway.networking.k8s.io/v1\n  kind: GRPCRoute\n  metadata: {name: two}\n  spec: {parentRefs: [{name: edge}]}\n- spec: {}\n";
+    let decoded = all(text);
+    let problems = lines(&decoded);
+    let keys: Vec<String> = decoded.objects.iter().map(|object| object.meta().key.to_string()).collect();
+    assert_eq!(keys, ["HTTPRoute default/one", "GRPCRoute default/two"], "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains("metadata with the name is missing")), "{problems:?}");
+    let none = all("apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayList\nitems: 7\n");
+    assert!(
+        none.objects.is_empty() && none.problems[0].text.contains("has its objects in items"),
+        "{:?}",
+        none.problems
+    );
 }

@@ -188,9 +188,9 @@ fn policies_that_cannot_be_used_leave_their_targets() {
 }
 
 #[test]
-fn items_of_lists_of_policies_are_remnants() {
+fn items_of_misspelt_lists_of_policies_are_remnants() {
     let item = format!("- metadata: {{name: p}}\n  {SPEC}\n- metadata: {{name: q}}\n  {SPEC}\n");
-    for kind in ["SecurityPolicyList", "securitypolicylist"] {
+    for kind in ["Securitypolicylist", "securitypolicylist"] {
         let text = format!(
             "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: {kind}\nmetadata: {{resourceVersion: '1'}}\nitems:\n{item}"
         );

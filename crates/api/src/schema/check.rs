@@ -193,7 +193,10 @@ impl<'a> Checker<'a> {
             }
             self.path.pop();
         }
-        for property in schema.properties.iter().filter(|property| property.required) {
+        // An object has been found by these two, or by those of the list that it is in.
+        let is_root = self.path.is_empty();
+        let is_known = |name: &str| is_root && matches!(name, "apiVersion" | "kind");
+        for property in schema.properties.iter().filter(|property| property.required && !is_known(&property.name)) {
             if at.get(&property.name).is_none() {
                 self.doubt(at, Doubt::Field(&property.name));
                 // Of `metadata:` with nothing below it the name was taken away.
