@@ -8,6 +8,9 @@ use crate::schema::nearest;
 /// Kinds that exist and are not read, but have names so like those that are read that one might take them for mistakes.
 const EXISTING: &[(&str, &str)] = &[(group::ENVOY_GATEWAY, "HTTPRouteFilter")];
 
+/// What people had before, and may take to be read.
+const INGRESS: (&str, &str) = ("networking.k8s.io", "Ingress");
+
 /// Groups of which every kind is about gateways: what is written in them and not read is missing there.
 const GATEWAY_GROUPS: [&str; 3] = [group::GATEWAY, group::EXPERIMENTAL, group::ENVOY_GATEWAY];
 
@@ -68,9 +71,17 @@ pub(super) fn kind(group: &str, kind: &str) -> Unknown {
         }
         (None, None) => {
             let text = format!("the kind {kind} of {} is not read", group_name(group));
-            let (severity, text) = match GATEWAY_GROUPS.contains(&group) {
-                true => (Severity::Warning, format!("{text}: nothing of this object has any effect")),
-                false => (Severity::Note, text),
+            let (severity, text) = match (group, kind) {
+                _ if GATEWAY_GROUPS.contains(&group) => {
+                    (Severity::Warning, format!("{text}: nothing of this object has any effect"))
+                }
+                INGRESS => (
+                    Severity::Warning,
+                    format!(
+                        "{text}: none of its rules is served; write HTTPRoutes (ingress2gateway makes them from Ingresses)"
+                    ),
+                ),
+                _ => (Severity::Note, text),
             };
             Unknown { severity, field: "kind", text, meant: None }
         }
