@@ -281,12 +281,18 @@ impl World {
         names
     }
 
-    /// Everything but notes, sorted.
+    /// Everything but notes, sorted, and but that a Service with a selector has no endpoints: those of tests have none unless a test gives them some.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let graph = self.translator.graph();
+        let mut found = self.all_problems();
+        found.retain(|problem| !problem.starts_with("note: ") && !problem.contains("its selector finds none"));
+        found
+    }
+
+    /// Everything, sorted.
+    pub(crate) fn all_problems(&self) -> Vec<String> {
         let outputs = self.translator.outputs();
-        let mut found: Vec<String> = outputs.problems(graph).map(|(_, problem)| problem.to_string()).collect();
-        found.retain(|problem| !problem.starts_with("note: "));
+        let problems = outputs.problems(self.translator.graph());
+        let mut found: Vec<String> = problems.map(|(_, problem)| problem.to_string()).collect();
         found.sort();
         found
     }

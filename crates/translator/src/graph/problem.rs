@@ -438,7 +438,7 @@ fn silent(
     delivery: &Delivery,
     (index, table, rows): (&'static str, &'static str, Table<EndpointSetName, EndpointSet>),
 ) -> Table<ProblemKey, Arc<Problem>> {
-    let services = base.inputs.services;
+    let (services, file_mode) = (base.inputs.services, base.options.file_mode);
     let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
         g.index(index, rows, |_, set: &EndpointSet| set.lack.map(|_| set.backend.object.clone()));
     let ([of_routes, _, of_gateways], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
@@ -448,16 +448,20 @@ fn silent(
             .filter(|(name, _)| cx.any(of_routes, *name) || cx.any(of_gateways, *name) || cx.any(sharers, *name));
         let lacks: Vec<_> = used.filter_map(|(_, set)| Some((&set.backend, set.lack?))).collect();
         let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
-        let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, selects)).collect();
+        let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, (selects, file_mode))).collect();
         // Without any slice each of its ports has the same to say.
         found.dedup();
         numbered(service, ENDPOINT_NUMBER, found)
     })
 }
 
-/// What a Service's port lacks. With a selector it may be complete for a cluster, which finds the endpoints itself: then it is worth
-/// knowing and not suspicious.
-fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: bool) -> Arc<Problem> {
+/// What a Service's port lacks. With a selector it is complete for a cluster, which finds the endpoints itself: there that is worth knowing and not
+/// suspicious. In files nothing finds them.
+fn lacking(
+    service: &ObjectKey,
+    (backend, lack): (&BackendKey, Lack),
+    (selects, file_mode): (bool, bool),
+) -> Arc<Problem> {
     let mut severity = Severity::Warning;
     let (port, transport) = (backend.port, backend.transport);
     let lost = match transport {
@@ -468,9 +472,15 @@ fn lacking(service: &ObjectKey, (backend, lack): (&BackendKey, Lack), selects: b
         Lack::Slice => {
             let label = format!("{}: {}", label_of(service), service.name());
             let text = format!("no EndpointSlice gives it endpoints, so requests to it are {lost}");
-            let selector = if selects { " (its selector finds none without a cluster)" } else { "" };
-            severity = if selects { Severity::Note } else { severity };
-            ("", format!("{text}; add one with the label {label}{selector}"))
+            severity = if selects && !file_mode { Severity::Note } else { severity };
+            let remedy = match (selects, file_mode) {
+                (true, true) => {
+                    " (its selector finds none without a cluster), or send to a Backend of gateway.envoyproxy.io in place of it"
+                }
+                (true, false) => " (its selector finds none without a cluster)",
+                (false, _) => "",
+            };
+            ("", format!("{text}; add one with the label {label}{remedy}"))
         }
         Lack::Port => {
             let text =
@@ -515,6 +525,9 @@ fn stray(slice: &ObjectKey, service: &ObjectKey) -> Arc<Problem> {
 
 /// The number of the first problem of a Service's endpoints; those of its ports are below.
 const ENDPOINT_NUMBER: u32 = 1 << 25;
+
+/// Classes that need no object in files: that of the chart, and that of Envoy Gateway's examples.
+const KNOWN_CLASSES: [&str; 2] = ["chancery", "eg"];
 
 /// The number of the first problem of a Gateway's proxy; a Gateway has far fewer of its own.
 const PROXY_NUMBER: u32 = 1 << 16;
@@ -589,8 +602,8 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
     };
     let mut found: Vec<_> = plan.warnings.iter().map(|(path, text)| warning(key, path, text)).collect();
     if let Some(class) = &plan.missing_class {
-        let text = format!("GatewayClass {class:?} is not there, the Gateway is taken as ours");
-        let problem = Problem::of(key, "spec.gatewayClassName", Severity::Note, text);
+        let (severity, text) = missing_class(class);
+        let problem = Problem::of(key, "spec.gatewayClassName", severity, text);
         let refers_to = Some(ObjectKey::of(Kind::GatewayClass, "", class));
         found.push(Arc::new(Problem { refers_to, ..problem }));
     }
@@ -602,6 +615,16 @@ fn gateway_problems(key: &ObjectKey, plan: &GatewayPlan) -> Vec<Arc<Problem>> {
         found.extend(refusals.into_iter().flatten().map(|refusal| error(&owner, refusal)));
     }
     found
+}
+
+/// A class of another name than all examples have may be another controller's, or a slip.
+fn missing_class(class: &str) -> (Severity, String) {
+    let text = format!("GatewayClass {class:?} is not there, the Gateway is taken as ours");
+    if KNOWN_CLASSES.contains(&class) {
+        return (Severity::Note, text);
+    }
+    let remedy = "in a cluster without that class nothing would serve it: add the class, or write chancery";
+    (Severity::Warning, format!("{text}; {remedy}"))
 }
 
 fn listener_set_problems(key: &ObjectKey, plan: &SetPlan) -> Vec<Arc<Problem>> {

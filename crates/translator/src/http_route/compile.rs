@@ -11,6 +11,7 @@ use api::http_route::{
 };
 use api::stream_route::StreamRule;
 use api::{Fault, Kind, RouteObject};
+use hashbrown::HashMap;
 use ir::Route;
 use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch, Session};
 
@@ -292,6 +293,9 @@ pub(super) fn compile<'r, L: Lookup>(
         losses.lost += usize::from(matches.is_empty());
         rules.push(Rule { name, number, matches, filters, answer });
     }
+    if !route.meta().key.kind().is_some_and(Kind::is_stream_route) {
+        problems.extend(unreached(&rules));
+    }
     problems.extend(losses.texts.iter().map(|text| {
         let (path, text) = text.split_once(": ").unwrap_or(("spec", text));
         Finding::error(path, text)
@@ -390,6 +394,23 @@ impl Targeted<'_> {
 /// An answer of 500, or of UNAVAILABLE to gRPC calls, which is what becomes of 503; with the reason for people who read the configuration.
 pub(crate) fn fail(matched: &RouteMatch, reason: Arc<str>) -> Action {
     Action::Respond(Respond { status: if matched.grpc { 503 } else { 500 }, reason })
+}
+
+/// Matches that an earlier one of the route leaves nothing: the first rule of several with the same match gets all (Gateway API, `HTTPRouteRule.matches`).
+fn unreached(rules: &[Rule<'_>]) -> Vec<Finding> {
+    let all = rules.iter().flat_map(|rule| rule.matches.iter().map(|(at, _, matched)| (rule.number, *at, matched)));
+    let mut first = HashMap::new();
+    let mut found = Vec::new();
+    for (number, at, matched) in all {
+        let (earlier, place) = *first.entry(matched).or_insert((number, at));
+        if (earlier, place) != (number, at) {
+            let text = format!(
+                "spec.rules[{earlier}].matches[{place}] is the same and comes first: no request comes here; change one, or leave this one out"
+            );
+            found.push(Finding::warning(format!("spec.rules[{number}].matches[{at}]"), text));
+        }
+    }
+    found
 }
 
 fn matches(

@@ -220,3 +220,14 @@ fn in_a_cluster_a_gateway_whose_settings_cannot_be_read_serves_on() {
     // objects of a fleet without ports stay what they are
     assert_eq!(served(&world), (before.0, before.1, vec![Vec::new()]));
 }
+
+#[test]
+fn gateway_of_a_class_that_is_not_there_is_a_warning_unless_its_name_is_known() {
+    for (class, severity) in [("chancery", "note"), ("eg", "note"), ("chancry", "warning")] {
+        let listeners = json!([{"name": "http", "protocol": "HTTP", "port": 80}]);
+        let spec = json!({"gatewayClassName": class, "listeners": listeners});
+        let problems = World::with([object(Kind::Gateway, "web", spec)]).all_problems();
+        let told = format!("{severity}: Gateway default/web: spec.gatewayClassName");
+        assert!(problems.iter().any(|problem| problem.starts_with(&told)), "{class}: {problems:?}");
+    }
+}

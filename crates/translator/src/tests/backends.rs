@@ -264,6 +264,22 @@ fn a_service_without_endpoints_is_told_as_soon_as_a_route_needs_it_and_as_long_a
 }
 
 #[test]
+fn selector_finds_no_endpoints_in_files_and_says_what_to_write() {
+    let mut world = World::with([web(), service("cart", 80)]);
+    let of_cart = |world: &World| {
+        let problems = world.all_problems().into_iter();
+        problems.filter(|problem| problem.contains("Service default/cart: ")).collect::<Vec<_>>()
+    };
+    assert_eq!(of_cart(&world), [""; 0]);
+    world.apply([to(json!([{"name": "cart", "port": 80}]))]);
+    let [warning] = &*of_cart(&world) else { panic!("{:?}", of_cart(&world)) };
+    assert!(warning.starts_with("warning: ") && warning.contains("kubernetes.io/service-name: cart"), "{warning}");
+    assert!(warning.contains("a Backend of gateway.envoyproxy.io"), "{warning}");
+    world.apply([slice("cart", 9000, &["10.0.0.1"])]);
+    assert_eq!(of_cart(&world), [""; 0]);
+}
+
+#[test]
 fn endpoints_of_no_service_are_told_until_it_is_there() {
     let mut world = World::with([web(), slice("late", 9000, &["10.0.0.1"])]);
     let told = "warning: EndpointSlice default/late-1: metadata.labels: Service default/late does not exist, \

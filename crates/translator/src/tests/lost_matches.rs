@@ -127,3 +127,17 @@ fn a_namespace_that_comes_to_a_host_costs_few_of_its_routes() {
     assert_eq!(lost(&world), Vec::<String>::new());
     assert!(runs(&world, &nodes) - come <= few, "{} runs", runs(&world, &nodes) - come);
 }
+
+#[test]
+fn second_rule_with_a_match_of_the_same_route_is_a_warning() {
+    let spec = |rules: &[&str]| {
+        let rules: Vec<Value> = rules.iter().map(|prefix| json!({"matches": [path(prefix)], "filters": [{"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}]})).collect();
+        object(Kind::HttpRoute, "infra/r", json!({"parentRefs": [{"name": "shared"}], "rules": rules}))
+    };
+    let mut world = World::with([shared(&["a"]), spec(&["/a", "/b", "/a"])]);
+    let [warning] = &*world.problems() else { panic!("{:?}", world.problems()) };
+    let told = "warning: HTTPRoute infra/r: spec.rules[2].matches[0]: spec.rules[0].matches[0] is the same";
+    assert!(warning.starts_with(told), "{warning}");
+    world.apply([spec(&["/a", "/b"])]);
+    assert_eq!(world.problems(), [""; 0]);
+}
