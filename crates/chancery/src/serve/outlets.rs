@@ -53,7 +53,7 @@ pub(super) async fn announce(asking: Asking, roots: Vec<PathBuf>, file: Option<P
     info!("ready");
     if asking.is_empty().await == Some(true) {
         let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        info!("no objects in {} yet", roots.join(", "));
+        warn!("no objects in {} yet: files are read whose names end with .yaml, .yml or .json", roots.join(", "));
     }
     if let Some(file) = file {
         let mut outlet = Outlet::new("--ready-file", file);
