@@ -12,7 +12,7 @@ use ir::secret::{Hidden, SecretContent};
 use memchr::memmem;
 use x509_parser::certificate::BasicExtension;
 use x509_parser::der_parser::{Oid, oid};
-use x509_parser::extensions::KeyUsage;
+use x509_parser::extensions::{GeneralName, KeyUsage};
 use x509_parser::prelude::{FromDer, X509Certificate, X509Extension};
 use x509_parser::revocation_list::CertificateRevocationList;
 
@@ -26,11 +26,13 @@ pub(crate) struct Parsed {
     pub(crate) content: Result<SecretContent, Arc<str>>,
     /// When the first of its certificates ends.
     pub(crate) not_after: Option<Timestamp>,
+    /// DNS names of a certificate that is shown, in small letters.
+    pub(crate) names: Arc<[Arc<str>]>,
 }
 
 impl Parsed {
     fn bad(text: impl Into<Arc<str>>) -> Self {
-        Self { content: Err(text.into()), not_after: None }
+        Self { content: Err(text.into()), not_after: None, names: Arc::default() }
     }
 
     /// Its size if it is good, or why it is not: all that readers of the verdict need.
@@ -169,9 +171,9 @@ fn certificate(secret: &Secret) -> Parsed {
         return Parsed::bad(NO_PAIR);
     };
     match read_pair(chain, key) {
-        Ok(Pair { chain, key, not_after }) => {
+        Ok(Pair { chain, key, not_after, names }) => {
             let content = SecretContent::Certificate { chain: Hidden(chain.into()), key: Hidden(key.into()) };
-            Parsed { content: Ok(content), not_after }
+            Parsed { content: Ok(content), not_after, names: names.into() }
         }
         Err(text) => Parsed::bad(text),
     }
@@ -180,7 +182,9 @@ fn certificate(secret: &Secret) -> Parsed {
 /// What stands in this field of its object.
 fn parse_bundle(field: &str, text: &[u8]) -> Parsed {
     match read_bundle(text) {
-        Ok(Bundle { text, not_after }) => Parsed { content: Ok(SecretContent::Bundle(Hidden(text.into()))), not_after },
+        Ok(Bundle { text, not_after }) => {
+            Parsed { content: Ok(SecretContent::Bundle(Hidden(text.into()))), not_after, names: Arc::default() }
+        }
         Err(error) => Parsed::bad(format!("{field}: {error}")),
     }
 }
@@ -191,6 +195,8 @@ pub(crate) struct Pair {
     pub(crate) key: Vec<u8>,
     /// The end of the certificate that ends first.
     pub(crate) not_after: Option<Timestamp>,
+    /// DNS names of the first certificate, in small letters.
+    names: Vec<Arc<str>>,
 }
 
 /// Largest number of certificates of a chain. Each client gets all of it in each handshake: chains of public authorities have two to four certificates of
@@ -224,8 +230,28 @@ pub(crate) fn read_pair(chain: &[u8], key: &[u8]) -> Result<Pair, String> {
     }
     match certificates.ders.first().and_then(|leaf| unusable(leaf)) {
         Some(text) => Err(format!("tls.crt: {text}")),
-        None => Ok(Pair { chain: certificates.text, key: key.pem, not_after: certificates.not_after }),
+        None => {
+            let names = certificates.ders.first().map(|leaf| names(leaf)).unwrap_or_default();
+            Ok(Pair { chain: certificates.text, key: key.pem, not_after: certificates.not_after, names })
+        }
     }
+}
+
+/// Most DNS names of a certificate that are kept: public authorities give 100.
+const MOST_NAMES: usize = 128;
+
+/// DNS names of a certificate, in small letters; none where there are more than are kept.
+fn names(leaf: &[u8]) -> Vec<Arc<str>> {
+    let Ok((_, leaf)) = X509Certificate::from_der(leaf) else { return Vec::new() };
+    let Ok(Some(extension)) = leaf.subject_alternative_name() else { return Vec::new() };
+    if extension.value.general_names.len() > MOST_NAMES {
+        return Vec::new();
+    }
+    let dns = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase().into()),
+        _ => None,
+    };
+    extension.value.general_names.iter().filter_map(dns).collect()
 }
 
 /// `id-pe-tlsfeature` (RFC 7633).

@@ -1,5 +1,6 @@
 //! Tables of everything that is wrong with objects.
 
+mod names;
 mod unsupported;
 
 use std::sync::Arc;
@@ -68,7 +69,7 @@ pub(super) fn problems(
     let [silent, silent_imports, silent_x_backends, strays] = endpoints(g, &base, backends.sets, &delivery);
     let [classes, unserved, grants] = misspelt(g, &base);
     let [shadowed, shadowed_streams] = routes.shadowed;
-    let [own_sets, bound_sets, stray_sets] = listener_sets(g, base, gateways.sets);
+    let [own_sets, bound_sets, stray_sets] = listener_sets(g, base, gateways.sets, secrets);
     [
         silent,
         silent_imports,
@@ -77,7 +78,10 @@ pub(super) fn problems(
         classes,
         unserved,
         grants,
-        g.derive("gateway_problem", gateways.plans, |_, key, plan| numbered(key, 0, gateway_problems(key, plan))),
+        g.derive("gateway_problem", gateways.plans, move |cx, key, plan| {
+            let misnamed = names::problems(cx, secrets, key, plan.own_listeners());
+            numbered(key, 0, gateway_problems(key, plan).into_iter().chain(misnamed))
+        }),
         g.derive("proxy_problem", gateways.plans, move |cx, key, plan| {
             cx.get(proxies, &plan.fleet.0).map(|facts| proxy_problems(key, plan, facts)).unwrap_or_default()
         }),
@@ -165,10 +169,15 @@ fn listener_sets(
     g: &mut Graph,
     base: Base,
     sets: Table<ObjectKey, Arc<SetPlan>>,
+    secrets: Table<SecretUse, Arc<Parsed>>,
 ) -> [Table<ProblemKey, Arc<Problem>>; 3] {
     let proxies = base.inputs.proxies;
     [
-        g.derive("listener_set_problem", sets, |_, key, plan| numbered(key, 0, listener_set_problems(key, plan))),
+        g.derive("listener_set_problem", sets, move |cx, key, plan| {
+            let listeners = if plan.refused.is_none() { &*plan.listeners } else { &[] };
+            let misnamed = names::problems(cx, secrets, key, listeners);
+            numbered(key, 0, listener_set_problems(key, plan).into_iter().chain(misnamed))
+        }),
         g.derive("listener_set_proxy_problem", sets, move |cx, key, plan| {
             let facts = cx.get(proxies, &plan.fleet.0).filter(|_| plan.refused.is_none());
             let found = facts.map(|facts| refused_ports(key, &plan.listeners, facts).collect::<Vec<_>>());

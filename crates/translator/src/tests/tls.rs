@@ -253,6 +253,37 @@ fn an_expired_certificate_is_served_with_a_warning() {
 }
 
 #[test]
+fn certificate_for_another_host_is_served_with_a_warning() {
+    let with = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = rcgen::CertificateParams::new(names).and_then(|it| it.self_signed(&key));
+        secret("cert", &(certificate.expect("a certificate").pem(), key.serialize_pem()))
+    };
+    for (host, names, is_for) in [
+        ("shop.example", &["shop.example"][..], true),
+        ("shop.example", &["other.example", "*.example"], true),
+        ("a.shop.example", &["*.example"], false),
+        ("shop.example", &["SHOP.example"], true),
+        ("*.example", &["*.example"], true),
+        ("*.example", &["shop.example"], true),
+        ("*.example", &["shop.org"], false),
+        ("", &["shop.org"], true),
+        ("shop.example", &["a.org", "b.org", "c.org", "d.org", "e.org"], false),
+    ] {
+        let world = World::with([gateway("web", json!([https("https", host, json!({"name": "cert"}))])), with(names)]);
+        let found = world.problems();
+        let told = format!(
+            "warning: Gateway default/web: spec.listeners[0].tls.certificateRefs: no certificate here is for {host} ("
+        );
+        assert!(
+            if is_for { found.is_empty() } else { found.len() == 1 && found[0].starts_with(&told) },
+            "{host} {names:?}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn a_gateways_own_certificate_is_shown_to_backends_that_speak_tls() {
     let of = |reference: Value| {
         let listeners = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
