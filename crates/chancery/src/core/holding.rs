@@ -61,7 +61,8 @@ impl Passed {
 }
 
 impl Holding {
-    /// What of this, and of what was held, is to be published now; everything where a grant was `revoked` behind what is held.
+    /// What of this, and of what was held, is to be published now; of the fleets that are updated everything where a grant was `revoked` behind what is
+    /// held. What a revoked grant forbids is among the updates: a grant of which a fleet has nothing ends no wait there.
     pub(super) fn pass(
         &mut self,
         updates: Vec<FleetUpdate>,
@@ -69,7 +70,9 @@ impl Holding {
         (revoked, now): (bool, Instant),
     ) -> Passed {
         let mut passed = Passed::default();
-        let released: BTreeSet<Arc<str>> = self.0.keys().filter(|_| revoked).cloned().collect();
+        let updated = updates.iter().map(|update| Arc::clone(&update.fleet));
+        let updated = updated.filter(|fleet| revoked && self.0.contains_key(fleet));
+        let released: BTreeSet<Arc<str>> = updated.collect();
         for update in updates {
             self.pass_one(update, known, now, &mut passed);
         }

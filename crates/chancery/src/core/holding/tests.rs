@@ -185,3 +185,15 @@ fn what_a_revoked_grant_forbids_waits_for_nobody() {
     assert_eq!(texts(revoked), ["-C far, +R r@2, +R s@2"]);
     assert_eq!(holding.wakes(), None);
 }
+
+#[test]
+fn revoked_grant_of_others_ends_no_wait() {
+    let (mut holding, now) = (Holding::default(), Instant::now());
+    let waiting = awaited(&["new"]);
+    assert_eq!(texts(holding.pass(vec![update(&["+C new", "+R r@2"])], &waiting, (false, now))), ["+C new"]);
+    let other = || FleetUpdate { fleet: "g".into(), changes: vec![change("+R s@2")] };
+    assert_eq!(texts(holding.pass(vec![other()], &waiting, (true, now))), ["+R s@2"]);
+    assert_eq!(texts(holding.pass(Vec::new(), &waiting, (true, now))), [""; 0]);
+    assert!(holding.wakes().is_some());
+    assert_eq!(texts(holding.pass(vec![update(&["+R s@2"])], &waiting, (true, now))), ["+R r@2, +R s@2"]);
+}
