@@ -246,13 +246,14 @@ fn a_kind_that_nobody_reads_is_a_note_and_one_that_is_nearly_right_an_error() {
     7 | kind: HttpRoute
       |       ^
 
-    0 objects and 1 that cannot be used: 1 error, 0 warnings, 1 note
+    0 objects and 1 that cannot be used: 1 error, 0 warnings, 1 note; not read: 1 Deployment
     ");
     let only_note = folder(&[("a.yaml", text.split("---").next().unwrap().as_bytes())]);
     insta::assert_snapshot!(told(only_note.path(), &["validate", "-f", "DIR"], ""), @"
-    exit code 0
+    exit code 1
     --- stdout
-    0 objects: 0 errors, 0 warnings, 1 note (--notes prints them)
+    warning: no object that is read in DIR: of files those are read whose names end with .yaml, .yml or .json
+    0 objects: 0 errors, 1 warning, 1 note (--notes prints them); not read: 1 Deployment
     ");
 }
 
