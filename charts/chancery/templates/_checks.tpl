@@ -27,6 +27,7 @@
 {{- if hasKey $config "unsupportedPolicies" -}}
 {{- fail "config.unsupportedPolicies: say it with unsupportedPolicies" -}}
 {{- end -}}
+{{- include "chancery.checkClasses" . -}}
 {{- $replicas := int .Values.replicas -}}
 {{- if and (dig "leaderElection" "disable" false $kubernetes) (gt $replicas 1) -}}
 {{- fail "config.provider.kubernetes.leaderElection.disable: without an election there can be one replica only (replicas: 1)" -}}
@@ -38,5 +39,33 @@
 {{- end -}}
 {{- if and .Values.podDisruptionBudget.create (gt $replicas 1) (ge (int $least) $replicas) -}}
 {{- fail (printf "podDisruptionBudget.minAvailable: with %d replicas it lets none go, and no node can be drained" $replicas) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The API server refuses another name in a class, after the rest of the release was changed. Without a cluster (helm template) there is no class. */}}
+{{- define "chancery.checkClasses" -}}
+{{- if .Capabilities.APIVersions.Has "gateway.networking.k8s.io/v1/GatewayClass" -}}
+{{- $new := .Values.controllerName -}}
+{{- if .Values.gatewayClass.create -}}
+{{- $class := lookup "gateway.networking.k8s.io/v1" "GatewayClass" "" .Values.gatewayClass.name | default dict -}}
+{{- include "chancery.checkClass" (dict "class" $class "new" $new "before" (dig "spec" "controllerName" $new $class)) -}}
+{{- end -}}
+{{- /* Classes that the release serves so far, made by it or not. */}}
+{{- $map := lookup "v1" "ConfigMap" .Release.Namespace (include "chancery.name" .) | default dict -}}
+{{- $config := dig "data" "chancery.yaml" "" $map | fromYaml -}}
+{{- $before := dig "gateway" "controllerName" $new $config -}}
+{{- if and .Release.IsUpgrade (ne $before $new) -}}
+{{- range (lookup "gateway.networking.k8s.io/v1" "GatewayClass" "" "").items -}}
+{{- if eq (dig "spec" "controllerName" "" .) $before -}}
+{{- include "chancery.checkClass" (dict "class" . "new" $new "before" $before) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "chancery.checkClass" -}}
+{{- if ne .before .new -}}
+{{- fail (printf "controllerName: GatewayClass %s has %s, which cannot be changed to %s: its Gateways would no longer be served. Keep the name with --set controllerName=%s; for another one install a second release with another gatewayClass.name (docs/upgrade.md)" .class.metadata.name .before .new .before) -}}
 {{- end -}}
 {{- end -}}

@@ -105,3 +105,45 @@ fn the_definitions_keep_what_they_do_not_name() {
     ]);
     assert_eq!(namespace.get("backend/b").unwrap()["status"], json!({"conditions": []}));
 }
+
+#[test]
+fn helm_refuses_to_rename_the_controller_of_a_class() {
+    const EARLIER: &str = "controllerName=gateway.envoyproxy.io/gatewayclass-controller";
+    let lab = Lab::shared();
+    lab.verb(&["definitions"]);
+    let namespace = Namespace::make_in(lab, "install-names");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (program, chart) = (root.join(".tools/helm/current/bin/helm"), root.join("charts/chancery"));
+    let helm = |verb: &str, values: &[&str]| {
+        let values: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
+        let mut command = namespace.lab.command("exec");
+        command.arg(&program).args([verb, "renamed"]).arg(&chart).args(["--skip-crds", "--namespace", namespace.name]);
+        let output = command.args(["--set", "replicas=1,gatewayClass.name=renamed"]).args(values).output().unwrap();
+        (output.status.success(), super::harness::text(&output))
+    };
+    let names = || {
+        let class = namespace.get("gatewayclass/renamed").unwrap();
+        let config = namespace.get("configmap/renamed").unwrap();
+        (
+            class["spec"]["controllerName"].clone(),
+            config["data"]["chancery.yaml"].as_str().unwrap().contains(&EARLIER[15..]),
+        )
+    };
+    let installed = helm("install", &[EARLIER]);
+    assert!(installed.0, "{}", installed.1);
+    let kept = (json!(EARLIER[15..]), true);
+    for values in
+        [&[][..], &["gatewayClass.create=false"], &["gatewayClass.name=another"], &["controllerName=a.example/b"]]
+    {
+        let (done, words) = helm("upgrade", values);
+        assert!(!done && words.contains(&format!("--set {EARLIER}")), "{values:?}: {words}");
+        assert!(words.contains("GatewayClass renamed"), "{values:?}: {words}");
+        assert_eq!(names(), kept, "{values:?} changed nothing");
+    }
+    let (done, words) = helm("upgrade", &[EARLIER]);
+    assert!(done, "{words}");
+    assert_eq!(names(), kept);
+    let mut leave = namespace.lab.command("exec");
+    let left = leave.arg(&program).args(["uninstall", "renamed", "--wait", "--namespace", namespace.name]).output();
+    assert!(left.unwrap().status.success());
+}
