@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::kubernetes::discovery::Served;
 use crate::kubernetes::seen::{Seen, Version, Word};
+use crate::kubernetes::status::{manager, referenced};
 
 /// For each object that can have a status of ours a hash of what is ours in the status that it has, so that what is there already is not
 /// written. A clone is the same table.
@@ -47,8 +48,22 @@ struct Row {
     version: Version,
     uid: SmolStr,
     generation: i64,
+    belongs: Belongs,
     /// The status itself, while there is room ([`MOST_KEPT`]); empty where there is none.
     status: Option<Box<[u8]>>,
+}
+
+/// To which class an object belongs, and who writes that.
+#[derive(Debug, Default)]
+enum Belongs {
+    #[default]
+    Nowhere,
+    /// A class, with the manager other than ours that wrote its status last.
+    Itself(SmolStr),
+    /// A Gateway, to the class of this name.
+    To(SmolStr),
+    /// A ListenerSet, to the class of this Gateway.
+    Through(ObjectKey),
 }
 
 /// An object with its identity and its status alone.
@@ -164,6 +179,30 @@ impl Observed {
         serde_json::to_value(object).ok()
     }
 
+    /// Returns the name of the class that an object belongs to, itself or through its Gateway.
+    pub(crate) fn class_of(&self, key: &ObjectKey) -> Option<SmolStr> {
+        if key.kind() == Some(Kind::GatewayClass) {
+            return Some(key.name().into());
+        }
+        let rows = self.rows();
+        let class = |key: &ObjectKey| match &rows.objects.get(key)?.belongs {
+            Belongs::To(class) => Some(class.clone()),
+            _ => None,
+        };
+        match &rows.objects.get(key)?.belongs {
+            Belongs::Through(gateway) => class(gateway),
+            _ => class(key),
+        }
+    }
+
+    /// Returns the manager other than ours that wrote the status of a class last.
+    pub(crate) fn other_writer(&self, class: &ObjectKey) -> Option<SmolStr> {
+        match &self.rows().objects.get(class)?.belongs {
+            Belongs::Itself(writer) => Some(writer.clone()),
+            _ => None,
+        }
+    }
+
     /// Objects in whose status something of ours may have been left: those with an entry of ours, and each `ListenerSet`, whose status says not
     /// whose it is.
     #[must_use]
@@ -216,12 +255,14 @@ impl Observed {
         let status = seen.status.as_deref().unwrap_or_default();
         let written = xxh3_64(status);
         let api_version = seen.api_version;
+        let belongs = belongs(kind, seen, &manager(&self.0.controller));
         let mut rows = self.rows();
         if let Some(row) = rows.objects.get_mut(&seen.key).filter(|row| row.written == written) {
             row.standing.api_version = api_version;
             row.version.clone_from(&seen.version);
             row.uid.clone_from(&seen.uid);
             row.generation = seen.generation;
+            row.belongs = belongs;
             return;
         }
         let own = self.hash(kind, std::str::from_utf8(status).unwrap_or_default());
@@ -231,6 +272,7 @@ impl Observed {
             version: seen.version.clone(),
             uid: seen.uid.clone(),
             generation: seen.generation,
+            belongs,
             status: rows.keep(&seen.key, status),
         };
         let old = rows.insert(&seen.key, row);
@@ -274,6 +316,43 @@ impl Observed {
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// To which class an object says that it belongs.
+fn belongs(kind: Kind, seen: &Seen, ours: &str) -> Belongs {
+    if !matches!(kind, Kind::Gateway | Kind::GatewayClass | Kind::ListenerSet) {
+        return Belongs::Nowhere;
+    }
+    let object: Value = serde_json::from_slice(&seen.text).unwrap_or_default();
+    let found = match kind {
+        Kind::GatewayClass => other_writer(&object, ours).map(Belongs::Itself),
+        Kind::Gateway => {
+            object.pointer("/spec/gatewayClassName").and_then(Value::as_str).map(|name| Belongs::To(name.into()))
+        }
+        _ => {
+            let parent = object.pointer("/spec/parentRef");
+            parent.and_then(|parent| referenced(parent, seen.key.namespace())).map(Belongs::Through)
+        }
+    };
+    found.unwrap_or_default()
+}
+
+/// Returns the manager other than ours that has something of `Accepted` in a status (`metadata.managedFields`) and wrote since we did; entries have
+/// the second of the last write. What another wrote before us, and left as it is, stays in its name.
+fn other_writer(object: &Value, ours: &str) -> Option<SmolStr> {
+    const PARTS: [&str; 4] = [".", "f:status", "f:reason", "f:message"];
+    let entries = object.pointer("/metadata/managedFields")?.as_array()?;
+    let has_accepted = |entry: &&Value| {
+        let conditions = entry.pointer("/fieldsV1/f:status/f:conditions");
+        let accepted = conditions.and_then(|conditions| conditions.get("k:{\"type\":\"Accepted\"}"));
+        accepted.is_some_and(|fields| PARTS.iter().any(|part| fields.get(*part).is_some()))
+    };
+    let word = |entry: &'_ Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (own, others): (Vec<&Value>, Vec<&Value>) =
+        entries.iter().filter(has_accepted).partition(|entry| word(entry, "manager") == ours);
+    let last = others.into_iter().max_by_key(|entry| word(entry, "time"))?;
+    let is_since = own.iter().all(|entry| word(entry, "time") <= word(last, "time"));
+    Some(word(last, "manager").into()).filter(|manager: &SmolStr| is_since && !manager.is_empty())
 }
 
 /// When a condition changed last does not tell one status from another.

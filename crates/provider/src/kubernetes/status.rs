@@ -9,6 +9,7 @@
 //! What somebody else took from a status of ours is put back: see [`Observed::changed`]; ever more slowly, where that goes on and on.
 
 mod board;
+mod class_conflicts;
 mod contest;
 mod merge;
 mod retry;
@@ -25,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::kubernetes::{Error, Observed, Pace};
 
 pub use board::Board;
+pub(crate) use class_conflicts::object as referenced;
+pub(crate) use writer::manager;
 
 #[cfg(test)]
 mod tests;

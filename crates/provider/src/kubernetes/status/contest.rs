@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const ACCIDENTS: u32 = 3;
 
 /// What is replaced later than this after its writing was no answer to it.
-const SOON: Duration = Duration::from_secs(10);
+pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// How long a contested status waits at most.
 const LONGEST: Duration = Duration::from_secs(60);

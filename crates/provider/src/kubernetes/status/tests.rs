@@ -21,6 +21,8 @@ use crate::kubernetes::seen::Seen;
 use crate::kubernetes::target::{Resource, Target};
 use crate::kubernetes::{Error, Observed, Pace, connect};
 
+mod conflicts;
+
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Objects by their path, each with what was written to it.

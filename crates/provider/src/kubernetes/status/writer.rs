@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::class_conflicts::{AGAIN, ClassConflicts};
 use super::contest::Contests;
 use super::merge::{is_behind, is_written_by, lack_of_room, merged, takes_back};
 use super::retry::Retries;
@@ -69,6 +70,7 @@ struct Writer<'a> {
     /// When people are told what has changed of that; none: nothing has.
     tells: Option<Instant>,
     contests: Contests,
+    conflicts: ClassConflicts,
 }
 
 /// What became of a write.
@@ -105,6 +107,7 @@ impl<'a> Writer<'a> {
             failed: Retries::new(options.pace),
             tells: None,
             contests: Contests::default(),
+            conflicts: ClassConflicts::default(),
         }
     }
 
@@ -147,10 +150,15 @@ impl<'a> Writer<'a> {
     }
 
     fn start(&mut self, key: ObjectKey, status: Option<Status>) {
-        if !self.busy.insert(key.clone()) {
+        if self.busy.contains(&key) {
             self.behind.insert(key, status);
             return;
         }
+        if self.conflicts.hold_back(&key, status.as_ref(), &self.options.observed) {
+            let news = self.failed.put_off(&key, status, None, Instant::now() + AGAIN);
+            return self.tell(news);
+        }
+        self.busy.insert(key.clone());
         let (caller, options) = (self.caller.clone(), self.options.clone());
         let settled = Instant::now() >= self.settled;
         let contested = self.contests.get(&key, Instant::now());
@@ -166,10 +174,20 @@ impl<'a> Writer<'a> {
         match result {
             // An object that is gone has no status.
             Ok(Done::Written(_) | Done::Same) | Err(Failure::Missing) => {
-                if let Ok(Done::Written(hash)) = result {
-                    self.contests.note(&key, hash, Instant::now());
-                }
-                let news = self.failed.over(&key);
+                let now = Instant::now();
+                let waits = if let Ok(Done::Written(hash)) = result {
+                    self.contests.note(&key, hash, now);
+                    self.conflicts.written(&key, now)
+                } else {
+                    self.conflicts.settled(&key, now)
+                };
+                let news = match waits {
+                    Some(until) => {
+                        let words = self.conflicts.words(&key, &self.options.controller);
+                        self.failed.put_off(&key, status, words, until)
+                    }
+                    None => self.failed.over(&key),
+                };
                 self.tell(news);
             }
             Ok(Done::Later) => self.again(&key, status, None),
@@ -192,11 +210,13 @@ impl<'a> Writer<'a> {
 
     /// Lets what somebody else replaces without end wait.
     fn put_off(&mut self, key: &ObjectKey, status: Option<Status>, until: Instant) {
-        let words = format!(
-            "somebody else replaces it whenever it is written; is there another installation with controllerName {}?",
-            self.options.controller
-        );
-        let news = self.failed.put_off(key, status, Some(words.into()), until);
+        self.conflicts.note(key, &self.options.observed, Instant::now());
+        let words = self.conflicts.words(key, &self.options.controller).unwrap_or_else(|| {
+            let controller = &self.options.controller;
+            format!("another writer replaces it whenever it is written; is there another installation with controllerName {controller}?")
+                .into()
+        });
+        let news = self.failed.put_off(key, status, Some(words), until);
         self.tell(news);
     }
 
@@ -327,7 +347,7 @@ impl Write<'_> {
 
 /// The name under which the API server notes who writes: the controller's as far as it may be so long, without signs that mean something in a
 /// query.
-fn manager(controller: &str) -> String {
+pub(crate) fn manager(controller: &str) -> String {
     let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-._/".contains(sign) { sign } else { '-' };
     controller.chars().take(LONGEST_MANAGER).map(plain).collect()
 }
