@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::kind::Kind;
@@ -35,9 +36,21 @@ pub struct ServiceSpec {
     /// Whether a cluster would find endpoints for it (`selector`).
     #[serde(rename = "selector", deserialize_with = "is_filled")]
     pub selects: bool,
+    /// `sessionAffinity: ClientIP`, on which proxies do not act.
+    #[serde(rename = "sessionAffinity", deserialize_with = "is_client_ip")]
+    pub keeps_clients: bool,
+    /// Any `trafficDistribution`, on which proxies do not act.
+    #[serde(rename = "trafficDistribution", deserialize_with = "is_given")]
+    pub prefers_endpoints: bool,
 }
 
 impl ServiceSpec {
+    /// Returns whether a field asks for a choice among endpoints that proxies do not make.
+    #[must_use]
+    pub fn chooses(&self) -> bool {
+        self.keeps_clients || self.prefers_endpoints
+    }
+
     /// Returns the addresses that the nodes of a cluster translate to its endpoints. Those of load balancers stand in its status, which is not read.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let all = self.cluster_ip.iter().chain(&self.cluster_ips).chain(&self.external_ips);
@@ -52,6 +65,31 @@ fn parse(text: &str) -> Option<IpAddr> {
         let parts = text.split('.').map(number).collect::<Option<Vec<u8>>>()?;
         Some(IpAddr::from(<[u8; 4]>::try_from(parts).ok()?))
     })
+}
+
+/// A field that is only warned of: whatever else is written in place of its word costs nothing.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Passed {
+    Word(Box<str>),
+    Other(IgnoredAny),
+}
+
+impl Passed {
+    fn word(&self) -> &str {
+        match self {
+            Self::Word(word) => word,
+            Self::Other(IgnoredAny) => "",
+        }
+    }
+}
+
+fn is_client_ip<'de, D: Deserializer<'de>>(word: D) -> Result<bool, D::Error> {
+    Ok(Passed::deserialize(word)?.word() == "ClientIP")
+}
+
+fn is_given<'de, D: Deserializer<'de>>(word: D) -> Result<bool, D::Error> {
+    Ok(!Passed::deserialize(word)?.word().is_empty())
 }
 
 fn is_filled<'de, D: Deserializer<'de>>(labels: D) -> Result<bool, D::Error> {

@@ -170,6 +170,8 @@ pub(crate) struct Reading {
     pub(crate) view: Result<BackendView, BackendFault>,
     /// Worth saying although it works.
     pub(crate) problems: Box<[Arc<Problem>]>,
+    /// The Service asks for a choice among endpoints that proxies do not make.
+    pub(crate) is_choosy: bool,
 }
 
 /// All that routes read of a backend.
@@ -207,10 +209,10 @@ pub(crate) struct Sendable {
 
 impl Reading {
     pub(crate) fn good(view: BackendView) -> Self {
-        Self { view: Ok(view), problems: Box::default() }
+        Self { view: Ok(view), problems: Box::default(), is_choosy: false }
     }
 
     pub(crate) fn bad(fault: BackendFault) -> Self {
-        Self { view: Err(fault), problems: Box::default() }
+        Self { view: Err(fault), problems: Box::default(), is_choosy: false }
     }
 }

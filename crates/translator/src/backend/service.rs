@@ -22,7 +22,10 @@ pub(crate) fn read(
 ) -> Vec<(BackendKey, Reading)> {
     let is_external = service.spec.service_type == ServiceType::ExternalName;
     let external = is_external.then(|| service.spec.external_name.as_deref().unwrap_or_default());
-    read_ports(key, &service.spec.ports, external.map(|name| External { name, allowed: external_names, own }))
+    let external = external.map(|name| External { name, allowed: external_names, own });
+    let mut rows = read_ports(key, &service.spec.ports, external);
+    rows.iter_mut().for_each(|(_, reading)| reading.is_choosy = service.spec.chooses());
+    rows
 }
 
 /// The same of a Service of several clusters.

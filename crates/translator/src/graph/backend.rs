@@ -1,6 +1,7 @@
 //! Tables of Secrets, backends, endpoints and policies.
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use api::backend_tls_policy::BackendTlsPolicy;
@@ -133,6 +134,14 @@ pub(crate) struct EndpointSet {
     count: usize,
     /// Why there is no endpoint in it; none if there is one.
     pub(super) lack: Option<Lack>,
+    /// The Service asks for a choice among them that proxies do not make.
+    pub(super) is_choosy: bool,
+}
+
+impl EndpointSet {
+    fn of(backend: &BackendKey, found: &impl Hash, count: usize, lack: Option<Lack>) -> Self {
+        Self { backend: backend.clone(), digest: Digest::of(found), count, lack, is_choosy: false }
+    }
 }
 
 impl EndpointSets {
@@ -323,7 +332,7 @@ fn endpoint_sets(
         let own = cx.get(places, &()).cloned().unwrap_or_default();
         let found = slice::find(wanted, &own, members.values());
         let lack = found.is_empty().then(|| slice::lack(wanted, &own, members.values()));
-        Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: found.len(), lack }))
+        Some((name, EndpointSet { is_choosy: reading.is_choosy, ..EndpointSet::of(key, &found, found.len(), lack) }))
     };
     let pods = selectable_pods(g, inputs);
     let rows = [
@@ -332,10 +341,7 @@ fn endpoint_sets(
         g.derive("backend_endpoint_set", objects, move |cx, key, reading| {
             let name = discovered(reading)?;
             let found = object::localities(cx.get(inputs.backends, &key.object)?);
-            Some((
-                name,
-                EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: count(&found), lack: None },
-            ))
+            Some((name, EndpointSet::of(key, &found, count(&found), None)))
         }),
         g.derive("x_backend_endpoint_set", x_backends, move |cx, key, reading| {
             let name = discovered(reading)?;
@@ -344,7 +350,7 @@ fn endpoint_sets(
             let own = cx.get(places, &()).cloned().unwrap_or_default();
             let found = x_backend::localities(&backend, &own, members.values());
             let lack = found.is_empty().then_some(Lack::Pod);
-            Some((name, EndpointSet { backend: key.clone(), digest: Digest::of(&found), count: count(&found), lack }))
+            Some((name, EndpointSet::of(key, &found, count(&found), lack)))
         }),
     ];
     EndpointSets { rows, readings, objects: inputs.backends, x_backends: inputs.x_backends, slices, pods, places }

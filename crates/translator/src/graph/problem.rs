@@ -1,5 +1,6 @@
 //! Tables of everything that is wrong with objects.
 
+mod choices;
 mod names;
 mod unsupported;
 
@@ -448,19 +449,24 @@ fn silent(
     (index, table, rows): (&'static str, &'static str, Table<EndpointSetName, EndpointSet>),
 ) -> Table<ProblemKey, Arc<Problem>> {
     let (services, file_mode) = (base.inputs.services, base.options.file_mode);
-    let empty: Index<ObjectKey, EndpointSetName, EndpointSet> =
-        g.index(index, rows, |_, set: &EndpointSet| set.lack.map(|_| set.backend.object.clone()));
+    let empty: Index<ObjectKey, EndpointSetName, EndpointSet> = g.index(index, rows, |_, set: &EndpointSet| {
+        (set.lack.is_some() || set.is_choosy).then(|| set.backend.object.clone())
+    });
     let ([of_routes, _, of_gateways], sharers) = (delivery.clusters_by_set, delivery.shared_by_set);
     g.derive_group(table, empty, move |cx, service, sets| {
-        let used = sets
+        let used: Vec<_> = sets
             .iter()
-            .filter(|(name, _)| cx.any(of_routes, *name) || cx.any(of_gateways, *name) || cx.any(sharers, *name));
-        let lacks: Vec<_> = used.filter_map(|(_, set)| Some((&set.backend, set.lack?))).collect();
-        let selects = !lacks.is_empty() && cx.get(services, service).is_some_and(|service| service.spec.selects);
-        let mut found: Vec<_> = lacks.into_iter().map(|lack| lacking(service, lack, (selects, file_mode))).collect();
+            .filter(|(name, _)| cx.any(of_routes, *name) || cx.any(of_gateways, *name) || cx.any(sharers, *name))
+            .map(|(_, set)| set)
+            .collect();
+        let spec = if used.is_empty() { None } else { cx.get(services, service).map(|service| &service.spec) };
+        let selects = spec.is_some_and(|spec| spec.selects);
+        let choices = spec.map(|spec| choices::problems(service, spec)).unwrap_or_default();
+        let lacks = used.iter().filter_map(|set| Some((&set.backend, set.lack?)));
+        let mut found: Vec<_> = lacks.map(|lack| lacking(service, lack, (selects, file_mode))).collect();
         // Without any slice each of its ports has the same to say.
         found.dedup();
-        numbered(service, ENDPOINT_NUMBER, found)
+        numbered(service, ENDPOINT_NUMBER, found.into_iter().chain(choices))
     })
 }
 

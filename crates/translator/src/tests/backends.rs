@@ -293,3 +293,29 @@ fn endpoints_of_no_service_are_told_until_it_is_there() {
     world.apply([object(Kind::EndpointSlice, "unlabelled", json!({}))]);
     assert!(world.problems()[0].contains("the label kubernetes.io/service-name is missing"), "{:?}", world.problems());
 }
+
+#[test]
+fn affinity_and_distribution_of_a_used_service_are_warnings() {
+    let with = |fields: Value| {
+        let mut spec = json!({"ports": [{"port": 80}]});
+        spec.as_object_mut().expect("a map").extend(fields.as_object().expect("a map").clone());
+        object(Kind::Service, "cart", spec)
+    };
+    let both = || with(json!({"sessionAffinity": "ClientIP", "trafficDistribution": "PreferClose"}));
+    let mut world = World::with([web(), both(), slice("cart", 9000, &["10.0.0.1"])]);
+    assert_eq!(world.problems(), [""; 0], "no route uses it");
+    world.apply([to(json!([{"name": "cart", "port": 80}]))]);
+    let [affinity, distribution] = &*world.problems() else { panic!("{:?}", world.problems()) };
+    assert!(
+        affinity.starts_with("warning: Service default/cart: spec.sessionAffinity: ClientIP is ignored"),
+        "{affinity}"
+    );
+    assert!(
+        distribution.starts_with("warning: Service default/cart: spec.trafficDistribution: it is"),
+        "{distribution}"
+    );
+    world.apply([with(json!({"sessionAffinity": "None", "trafficDistribution": null}))]);
+    assert_eq!(world.problems(), [""; 0]);
+    world.apply([both(), slice("cart", 9000, &[])]);
+    assert_eq!(world.problems().len(), 3, "and without endpoints: {:?}", world.problems());
+}
