@@ -495,7 +495,7 @@ fn a_rule_that_can_only_answer_500_is_told() {
     let none = SHOP.replace("  - backendRefs:\n    - name: web\n      port: 80\n", "  - name: empty\n");
     let zero =
         SHOP.replace("      port: 80\n---\napiVersion: v1", "      port: 80\n      weight: 0\n---\napiVersion: v1");
-    for (text, words) in [(none, "the rule has no backends"), (zero, "no backend of the rule has a weight")] {
+    for (text, words) in [(none, "the rule has no backends"), (zero, "all backend weights are 0")] {
         let place = folder(&[("shop.yaml", text.as_bytes())]);
         let told = String::from_utf8(run(place.path(), &["validate", "-f", "DIR"], "").stdout).unwrap();
         assert!(told.contains(words) && told.contains("requests get 500"), "{told}");

@@ -79,6 +79,8 @@ pub(crate) struct Faults {
     pub(crate) bad_reference: Option<RefFault>,
     /// Rules that cannot be used as written, in words.
     pub(crate) unusable: Option<Box<Unusable>>,
+    /// Rules that have nothing to forward to, in words.
+    pub(crate) idle: Box<[Arc<str>]>,
     /// Everything there is to say, for `status` and `validate`.
     pub(crate) problems: Box<[Arc<Problem>]>,
 }
@@ -242,6 +244,11 @@ impl RouteOutcome {
         self.faults.as_deref()?.unusable.as_deref()
     }
 
+    /// Rules that have nothing to forward to, in words.
+    pub(crate) fn idle(&self) -> &[Arc<str>] {
+        self.faults.as_deref().map_or(&[], |faults| &faults.idle)
+    }
+
     /// The parents with their references, namespace filled in.
     pub(crate) fn parents(&self) -> impl Iterator<Item = (ParentRef, &ParentOutcome)> {
         let namespace = self.route.meta().namespace();
@@ -289,6 +296,7 @@ pub(crate) fn evaluate(
         }
         faults.bad_reference = bad_reference;
         faults.unusable = rules.unusable.clone();
+        faults.idle = rules.idle.clone();
         if let Some(unusable) = faults.unusable.as_ref().filter(|unusable| unusable.all) {
             outcome.refuse(&Refusal::new(unusable.reason, unusable.text.clone()));
         }

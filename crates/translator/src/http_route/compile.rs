@@ -38,6 +38,8 @@ pub(super) struct Flavour {
 pub(super) struct Rules<'r> {
     rules: Vec<Rule<'r>>,
     pub(super) unusable: Option<Box<Unusable>>,
+    /// Rules that have nothing to forward to, in words.
+    pub(super) idle: Box<[Arc<str>]>,
     /// Entries differ by the listener's port.
     pub(super) redirects: bool,
 }
@@ -268,6 +270,7 @@ pub(super) fn compile<'r, L: Lookup>(
     let base: Arc<str> = route_name(&route.meta().key).into();
     let written = written(route);
     let mut rules = Vec::with_capacity(written.len());
+    let mut idle = Vec::new();
     for (number, rule) in (0_u16..).zip(&written) {
         let name = rule.name.map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
         targets.enter_rule(rule.name);
@@ -279,15 +282,9 @@ pub(super) fn compile<'r, L: Lookup>(
                 (Draft::default(), Answer::Fail(text.into()))
             }
         };
-        if let Answer::Forward(targeted) = &answer
-            && targeted.total() == 0
-        {
-            let none = if rule.backend_refs.is_empty() {
-                "the rule has no backends"
-            } else {
-                "no backend of the rule has a weight"
-            };
+        if let Some(none) = without_backends(rule, &answer) {
             let text = format!("{none}: {}", losses.answer.all);
+            idle.push(format!("spec.rules[{number}].backendRefs: {text}").into());
             problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
         }
         losses.lost += usize::from(matches.is_empty());
@@ -306,7 +303,14 @@ pub(super) fn compile<'r, L: Lookup>(
         Box::new(Unusable { reason, text: text.into(), all })
     });
     let redirects = rules.iter().any(Rule::redirects);
-    Rules { rules, unusable, redirects }
+    Rules { rules, unusable, idle: idle.into(), redirects }
+}
+
+/// Returns the reason that a rule which forwards has nothing to forward to; none if it has.
+fn without_backends(rule: &Written<'_>, answer: &Answer<'_>) -> Option<&'static str> {
+    let Answer::Forward(targeted) = answer else { return None };
+    let none = if rule.backend_refs.is_empty() { "the rule has no backends" } else { "all backend weights are 0" };
+    (targeted.total() == 0).then_some(none)
 }
 
 impl Rules<'_> {

@@ -8,6 +8,9 @@ use super::{ATTACHED, RESOLVED, Writer, unsupported};
 use crate::closing::Closing;
 use crate::http_route::{ParentOutcome, RouteOutcome, Verdict};
 
+/// Reason of the warning that rules have nothing to forward to.
+const NO_BACKENDS: &str = "NoBackends";
+
 /// The status of a route, of which policies close something or nothing; `refused` gives the words of a proxy that refused the route in a fleet.
 pub(crate) fn status(
     outcome: &RouteOutcome,
@@ -50,6 +53,10 @@ fn conditions(
     } else if let (Some(words), Verdict::Accepted) = (refused, &parent.verdict) {
         let text = format!("Fall Back: the proxy refused a part of this route: {words}");
         conditions.push(writer.yes("PartiallyInvalid", "UnsupportedValue", &text));
+    }
+    if parent.verdict == Verdict::Accepted {
+        let idle = outcome.idle().iter().map(|text| (NO_BACKENDS, text.to_string()));
+        conditions.extend(writer.warning(idle.collect()));
     }
     conditions
 }

@@ -43,11 +43,14 @@ fn a_broken_reference_costs_its_share_and_says_why() {
         world.apply([to(json!([bad]))]);
         assert_eq!(world.ask("default/web/80", "x", "/"), "broken*1", "500 for every request");
     }
-    world.apply([to(json!([]))]);
-    assert_eq!(world.parent("r", 0)[1], "ResolvedRefs=True/ResolvedRefs");
-    assert_eq!(world.ask("default/web/80", "x", "/"), "500");
-    world.apply([to(json!([{"name": "v1", "port": 80, "weight": 0}]))]);
-    assert_eq!(world.ask("default/web/80", "x", "/"), "500");
+    for none in [json!([]), json!([{"name": "v1", "port": 80, "weight": 0}])] {
+        world.apply([to(none)]);
+        let told = ["Accepted=True/Accepted", "ResolvedRefs=True/ResolvedRefs", "Warning=True/NoBackends"];
+        assert_eq!(world.parent("r", 0), told);
+        assert_eq!(world.ask("default/web/80", "x", "/"), "500");
+    }
+    world.apply([to(json!([{"name": "v1", "port": 80}]))]);
+    assert_eq!(world.parent("r", 0).len(), 2, "and no warning with a backend");
 }
 
 #[test]
