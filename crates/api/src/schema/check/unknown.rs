@@ -6,7 +6,14 @@ use super::{Checker, Doubt, Property, Schema, Severity, Unit, Value, nearest, wr
 use crate::tree::Cursor;
 
 /// Fields of earlier versions, the field that stands beside them now, and what holds what they held.
-const MOVED: [(&str, &str, &str); 2] = [("sessionName", "cookie", "cookie.name"), ("cookieConfig", "cookie", "cookie")];
+const MOVED: [(&str, &str, &str); 5] = [
+    ("sessionName", "cookie", "cookie.name"),
+    ("cookieConfig", "cookie", "cookie"),
+    // those of a BackendTLSPolicy
+    ("tls", "validation", "validation"),
+    ("caCertRefs", "caCertificateRefs", "caCertificateRefs"),
+    ("wellKnownCACerts", "wellKnownCACertificates", "wellKnownCACertificates"),
+];
 
 /// Fields of earlier versions that guarded, and where what guards now is.
 const FORMER: [(&str, &str); 2] = [("frontendValidation", "spec.tls.frontend"), ("resourceName", "spec.to[].name")];
