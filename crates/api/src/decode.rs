@@ -212,7 +212,10 @@ impl Decoder<'_> {
             }
             other => {
                 let text = "a list has its objects in items, a list".to_owned();
-                self.add(None, other.unwrap_or(root), Severity::Error, "items", text);
+                self.add(None, other.unwrap_or(root), Severity::Error, "items", text.clone());
+                let group = |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
+                let kind = list.and_then(|(version, kind)| Kind::find(&group(version), kind));
+                self.remnants(root, kind, &Fault { path: "items".into(), text: text.into() });
             }
         }
     }

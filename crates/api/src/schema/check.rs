@@ -193,6 +193,12 @@ impl<'a> Checker<'a> {
             }
             self.path.pop();
         }
+        self.required(at, schema) && fine
+    }
+
+    /// Whether no required field of a map is missing.
+    fn required(&mut self, at: Cursor<'a, 'a>, schema: &'a Schema) -> bool {
+        let mut fine = true;
         // An object has been found by these two, or by those of the list that it is in.
         let is_root = self.path.is_empty();
         let is_known = |name: &str| is_root && matches!(name, "apiVersion" | "kind");

@@ -85,6 +85,7 @@ impl Policies {
 /// Forms of the policy `p` for the route `one` that cannot be used, and what they close where nothing was before.
 fn broken() -> Vec<(String, &'static str)> {
     let good = policy("{name: p}", "one");
+    let list = list_of(&good);
     vec![
         (policy("{name: p, labels: {a: 1}}", "one"), "one"),
         (policy("{name: P}", "one"), "one"),
@@ -98,8 +99,26 @@ fn broken() -> Vec<(String, &'static str)> {
         (good.replace("jwt: {}", "jwt: {}, jwt: {}"), "one"),
         (good.replace("jwt: {}", "jwt: *none"), "one"),
         (format!("{KIND}metadata: {{name: p}}\nspec: {{jwt: {{}}\n"), "*"),
-        (format!("{}items:\n- {}", KIND.replace("Policy", "PolicyList"), good.trim_end().replace('\n', "\n  ")), "one"),
+        (list.replace("/v1alpha1", "/v1"), "one"),
+        (list.replace("PolicyList", "Policylist"), "one"),
+        (list.replace("items:\n- ", "items:\n  "), "*"),
     ]
+}
+
+/// A list of one policy.
+fn list_of(good: &str) -> String {
+    format!("{}items:\n- {}", KIND.replace("Policy", "PolicyList"), good.trim_end().replace('\n', "\n  "))
+}
+
+#[test]
+fn policies_in_a_list_of_their_kind_close_what_they_are_for() {
+    let policies = Policies::of(&[("a.yaml", &list_of(&policy("{name: p}", "one")))]);
+    assert_eq!(policies.closed(), ["one"]);
+    assert!(
+        policies.all().iter().all(|found| found.fault.is_none()) && !policies.says("error: "),
+        "{:?}",
+        policies.problems
+    );
 }
 
 #[test]
