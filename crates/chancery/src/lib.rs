@@ -15,6 +15,7 @@ mod memory;
 mod offline;
 pub mod publish;
 mod report;
+mod sarif;
 mod serve;
 mod telemetry;
 mod yaml;

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use api::{Problem, Severity};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 
 use super::descriptors::DescriptorArgs;
 use super::{LinkArgs, Outcome, PermissionArgs, colours};
@@ -29,6 +30,20 @@ pub(crate) struct ValidateArgs {
     /// Also print notes
     #[arg(long)]
     notes: bool,
+    /// How to print: for people, or for machines (SARIF 2.1.0 is what code reviews and editors take)
+    #[arg(long, short, value_enum, default_value_t = ReportFormat::Text)]
+    output: ReportFormat,
+}
+
+/// The reader of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// As a compiler prints them
+    Text,
+    /// JSON, with the numbers
+    Json,
+    /// SARIF 2.1.0
+    Sarif,
 }
 
 /// Prints every problem, then one line with their numbers; exit code 1 if there is an error or a warning, or nothing that is read.
@@ -36,37 +51,51 @@ pub(crate) fn run(args: &ValidateArgs) -> anyhow::Result<Outcome> {
     args.descriptors.install()?;
     let paths = [&args.files[..], &args.paths].concat();
     let offline = Offline::load(&paths, args.links.links(), &args.permissions)?;
-    let problems = offline.problems();
+    let mut problems = offline.problems();
+    problems.extend(nothing_read(&offline, &problems, &paths));
     let mut out = std::io::stdout().lock();
-    for problem in problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note) {
-        writeln!(out, "{}", crate::diagnostics::render(problem, colours()))?;
+    let shown = || problems.iter().filter(|problem| args.notes || problem.severity != Severity::Note);
+    match args.output {
+        ReportFormat::Sarif => writeln!(out, "{:#}", crate::sarif::log(shown(), &std::env::current_dir()?))?,
+        ReportFormat::Json => writeln!(out, "{:#}", json(&offline, &problems, shown()))?,
+        ReportFormat::Text => {
+            for problem in shown() {
+                writeln!(out, "{}", crate::diagnostics::render(problem, colours()))?;
+            }
+            writeln!(out, "{}", summary(&offline, &problems, args.notes))?;
+        }
     }
+    let is_fine = problems.iter().all(|problem| problem.severity == Severity::Note);
+    Ok(if is_fine { Outcome::Fine } else { Outcome::Problems })
+}
+
+/// A warning where no object is read and nothing says why.
+fn nothing_read(offline: &Offline, problems: &[Problem], paths: &[PathBuf]) -> Option<Problem> {
+    let is_said = offline.objects() > 0 || problems.iter().any(|problem| problem.severity != Severity::Note);
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let names = "of files those are read whose names end with .yaml, .yml or .json";
+    let text = format!("no object that is read in {}: {names}", paths.join(", "));
+    (!is_said).then(|| Problem::unbound(Severity::Warning, text))
+}
+
+/// The numbers, in one line.
+fn summary(offline: &Offline, problems: &[Problem], notes_are_shown: bool) -> String {
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-    let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let more = if notes > 0 && !args.notes { " (--notes prints them)" } else { "" };
-    let unread = unread(&problems);
-    let is_empty = offline.objects() == 0 && errors + warnings == 0;
-    let warnings = warnings + usize::from(is_empty);
-    if is_empty {
-        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        let names = "of files those are read whose names end with .yaml, .yml or .json";
-        writeln!(out, "warning: no object that is read in {}: {names}", paths.join(", "))?;
-    }
+    let counted = |count: usize, of: &str| format!("{count} {of}{}", if count == 1 { "" } else { "s" });
+    let notes = count(Severity::Note);
+    let more = if notes > 0 && !notes_are_shown { " (--notes prints them)" } else { "" };
     let unusable = match offline.unusable() {
         0 => String::new(),
         count => format!(" and {count} that cannot be used"),
     };
-    writeln!(
-        out,
-        "{} object{}{unusable}: {errors} error{}, {warnings} warning{}, {notes} note{}{more}{unread}",
-        offline.objects(),
-        plural(offline.objects()),
-        plural(errors),
-        plural(warnings),
-        plural(notes)
-    )?;
-    Ok(if errors + warnings > 0 { Outcome::Problems } else { Outcome::Fine })
+    format!(
+        "{}{unusable}: {}, {}, {}{more}{}",
+        counted(offline.objects(), "object"),
+        counted(count(Severity::Error), "error"),
+        counted(count(Severity::Warning), "warning"),
+        counted(notes, "note"),
+        unread(problems),
+    )
 }
 
 /// Kinds of which nothing is read, of which notes may be hidden: `; not read: 2 Deployment, 1 Job`.
@@ -77,4 +106,17 @@ fn unread(problems: &[Problem]) -> String {
     kinds.for_each(|object| *counts.entry(object.kind_name()).or_default() += 1);
     let named: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     if named.is_empty() { String::new() } else { format!("; not read: {}", named.join(", ")) }
+}
+
+/// The numbers, and each problem that is shown.
+fn json<'p>(offline: &Offline, problems: &[Problem], shown: impl Iterator<Item = &'p Problem>) -> Value {
+    let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    json!({
+        "objects": offline.objects(),
+        "rejected": offline.unusable(),
+        "errors": count(Severity::Error),
+        "warnings": count(Severity::Warning),
+        "notes": count(Severity::Note),
+        "problems": crate::report::problems(shown),
+    })
 }
