@@ -313,7 +313,11 @@ impl Sources {
     /// as if it had gone.
     pub(crate) fn of(args: &RunArgs) -> anyhow::Result<Self> {
         let mut roots: Vec<PathBuf> = args.config.iter().chain(&args.dirs).chain(&args.paths).cloned().collect();
-        let Some(config) = &args.config else { return Ok(Self { roots, settings: None }) };
+        let Some(config) = &args.config else {
+            // A cluster that is named is meant, with the defaults of a static configuration.
+            let of_cluster = roots.is_empty() && args.kubernetes.names_cluster();
+            return Ok(Self { roots, settings: of_cluster.then(EnvoyGatewaySpec::default) });
+        };
         let loaded = provider::file::load(std::slice::from_ref(config));
         let problems = loaded.problems.iter().flat_map(|(_, problems)| problems);
         if let Some(problem) = problems.into_iter().find(|problem| problem.severity == Severity::Error) {

@@ -23,7 +23,7 @@ use crate::telemetry::{self, LogFormat};
 pub(crate) struct RunArgs {
     /// Folder or file with YAML or JSON; repeats. Those that the static configuration names
     /// (`provider.custom.resource.file.paths`) are read as well
-    #[arg(long = "dir", short = 'd', value_name = "DIR", required_unless_present_any = ["config", "paths"])]
+    #[arg(long = "dir", short = 'd', value_name = "DIR")]
     pub(crate) dirs: Vec<PathBuf>,
     /// Folder or file, as with --dir
     #[arg(value_name = "DIR")]
@@ -36,7 +36,7 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "CHANCERY_ENVOY", value_name = "PATH")]
     pub(crate) envoy: Option<PathBuf>,
     /// Static configuration (`kind: EnvoyGateway`); read again when it changes. Without --dir, and unless its provider is `Custom`, objects come
-    /// from a Kubernetes API server and proxies are Pods
+    /// from a Kubernetes API server and proxies are Pods. Without it --kubeconfig or --context names the cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
@@ -77,8 +77,6 @@ pub(crate) struct RunArgs {
     /// Where the labels of workloads come from without a Kubernetes cluster, for resources of Envoy's with a `workloadSelector`
     #[arg(long, value_name = "SOURCE", value_enum, default_value_t = WorkloadLabels::Objects)]
     pub(crate) workload_labels: WorkloadLabels,
-    #[command(flatten)]
-    pub(crate) kubernetes: KubernetesArgs,
     /// Answer `/healthz`, `/readyz` and `/metrics` at this address (HTTP)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_listen: Option<SocketAddr>,
@@ -107,9 +105,17 @@ pub(crate) struct RunArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+    // The last: its heading is that of all options behind it.
+    #[command(flatten)]
+    pub(crate) kubernetes: KubernetesArgs,
 }
 
 impl RunArgs {
+    /// No folder, file or static configuration is named.
+    pub(crate) fn names_no_files(&self) -> bool {
+        self.config.is_none() && self.dirs.is_empty() && self.paths.is_empty()
+    }
+
     /// Computes how many Envoys may run here: half of the memory is theirs, at some 60 MB for each.
     pub(crate) fn most_proxies(&self) -> usize {
         let usual = || {
@@ -132,7 +138,7 @@ pub(crate) struct KubernetesArgs {
     pub(crate) context: Option<String>,
     /// Namespace of Chancery: of its lease, its Secret, and of proxies that are not in their Gateway's [default: that of this Pod, else
     /// chancery-system]
-    #[arg(long, env = "POD_NAMESPACE", value_name = "NAME")]
+    #[arg(long, visible_alias = "chancery-namespace", env = "POD_NAMESPACE", value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// What this replica calls itself in the lease
     #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "chancery")]
@@ -152,6 +158,13 @@ pub(crate) struct KubernetesArgs {
     /// How long proxies have to learn of a new authority before it signs
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     pub(crate) ca_overlap: Duration,
+}
+
+impl KubernetesArgs {
+    /// A cluster is named. Its objects are read without a static configuration too.
+    pub(crate) fn names_cluster(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
 }
 
 /// What SIGTERM means for the Envoys of this machine.
@@ -270,6 +283,7 @@ pub(super) fn trust_domain(text: &str) -> Result<String, String> {
 /// Runs until a signal ends it.
 pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let (log, _written) = telemetry::start(&args.log_level, args.log_format)?;
+    WrongUsage::unless(!args.names_no_files() || args.kubernetes.names_cluster(), nothing_to_serve)?;
     let sources = Sources::of(&args)?;
     check(&args, &sources)?;
     args.descriptors.install()?;
@@ -288,6 +302,25 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<Outcome> {
     let cluster = cluster.as_ref().map(tokio::runtime::Runtime::handle);
     runtime.block_on(crate::serve::serve(args, sources, log, (streams.handle(), cluster)))?;
     Ok(Outcome::Fine)
+}
+
+/// What was looked for, and what to write.
+fn nothing_to_serve() -> String {
+    let set = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let usual = set("HOME").map(|home| home.join(".kube/config")).filter(|file| file.exists());
+    let kubeconfig = match set("KUBECONFIG").or(usual) {
+        Some(file) => format!("there is a kubeconfig, {}, which is used only where it is named", file.display()),
+        None => "there is no kubeconfig ($KUBECONFIG, ~/.kube/config)".to_owned(),
+    };
+    let pod = match set("KUBERNETES_SERVICE_HOST") {
+        Some(_) => "this is a Pod, which gets its static configuration from the chart (--config)",
+        None => "this is no Pod",
+    };
+    format!(
+        "nothing to serve: no folder is named (--dir, or a path), no static configuration (--config) and no cluster (--kubeconfig, --context); \
+         {kubeconfig}; {pod}.\nWrite `chancery run DIR` to serve a folder of YAML with Envoys of this machine, or `chancery run --kubeconfig FILE` \
+         to serve a Kubernetes cluster"
+    )
 }
 
 /// What does not go together.
