@@ -49,6 +49,12 @@ macro_rules! route_kinds {
                 match self { $(Self::$variant(route) => route.spec.rules.iter().filter_map(|rule| rule.name.as_deref()).collect(),)+ }
             }
 
+            /// `spec.rules[].name` of each rule.
+            #[must_use]
+            pub fn rules(&self) -> Vec<Option<&str>> {
+                match self { $(Self::$variant(route) => route.spec.rules.iter().map(|rule| rule.name.as_deref()).collect(),)+ }
+            }
+
             /// Everything in `spec.rules[].backendRefs[]`.
             pub fn backend_refs(&self) -> Box<dyn Iterator<Item = &BackendObjectRef> + '_> {
                 match self {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `/status?after=N` | every status and problem as JSON; waits until the revision is beyond `N` |
 //! | `/explain?workload=NAMESPACE/NAME` | which objects make what a workload gets |
+//! | `/rules` | the object and line of each rule of a route, by the name that Envoys have for it |
 //! | `/proxies` | every proxy that is connected to this process, and how it stands to its configuration |
 //! | `/graph` | the nodes of the graph with rows, runs and time |
 //! | `/load` | what proxies send to each cluster, as they report it |
@@ -49,6 +50,20 @@ use port::MonitorPort;
 use refusals::Port;
 pub(crate) use refusals::Refusals;
 use reports::Reports;
+
+/// The paths that there are, for `/` and in place of one that there is not.
+const INDEX: &str = "\
+GET /status?after=N                    statuses and problems; waits until the revision is beyond N
+GET /explain?workload=NAMESPACE/NAME   the objects that make what a workload gets
+GET /rules                             the object and line of each rule of a route, by its name in Envoy
+GET /proxies                           the connected proxies and how much of their configuration they accepted
+GET /graph                             the nodes of the graph with rows, runs and time
+GET /load                              the load of each cluster, as proxies report it
+GET /metrics                           OpenMetrics
+GET /healthz                           200 while the process lives
+GET /readyz                            200 once every source was read and proxies can connect
+GET /log?level=debug                   sets the log level (only on the socket of the state folder)
+";
 
 /// How long `/status` waits for a change before it answers with what there is: below common client time-outs of a minute.
 const MAX_WAIT: Duration = Duration::from_secs(50);
@@ -116,7 +131,10 @@ fn for_readers(admin: &Admin) -> Router<Admin> {
     let reports = Reports::new(admin.asking.clone());
     for_monitors()
         .route("/status", get(move |State(admin): State<Admin>, after| status(admin, reports.clone(), after)))
+        .route("/", get(|| async { INDEX }))
+        .fallback(|| async { (StatusCode::NOT_FOUND, INDEX) })
         .route("/explain", get(explain))
+        .route("/rules", get(rules))
         .route("/proxies", get(proxies))
         .route("/graph", get(graph))
         .route("/load", get(load))
@@ -229,11 +247,19 @@ async fn status(admin: Admin, reports: Reports, Query(After { after }): Query<Af
 
 #[derive(Deserialize)]
 struct Workload {
-    workload: String,
+    workload: Option<String>,
 }
 
 async fn explain(State(admin): State<Admin>, Query(Workload { workload }): Query<Workload>) -> Response {
+    let Some(workload) = workload.filter(|workload| !workload.is_empty()) else {
+        let words = "/explain takes the workload: write /explain?workload=NAMESPACE/NAME, for example /explain?workload=default/web-1\n";
+        return (StatusCode::BAD_REQUEST, words).into_response();
+    };
     admin.asking.explain(workload).await.map_or_else(ending, |answer| axum::Json(answer).into_response())
+}
+
+async fn rules(State(admin): State<Admin>) -> Response {
+    admin.asking.rules().await.map_or_else(ending, |rules| axum::Json(rules).into_response())
 }
 
 async fn proxies(State(admin): State<Admin>) -> Response {
@@ -272,10 +298,14 @@ async fn ready(State(admin): State<Admin>) -> Response {
 
 #[derive(Deserialize)]
 struct Level {
-    level: String,
+    level: Option<String>,
 }
 
 async fn log(State(admin): State<Admin>, Query(Level { level }): Query<Level>) -> Response {
+    let Some(level) = level else {
+        let words = "/log takes the level: write for example /log?level=debug\n";
+        return (StatusCode::BAD_REQUEST, words).into_response();
+    };
     match admin.log.set_level(&level) {
         Ok(()) => format!("log level {level}\n").into_response(),
         Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),

@@ -114,6 +114,10 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "NAME", global = true)]
     context: Option<String>,
     /// Namespace of Chancery in the cluster [default: chancery-system]
+    #[arg(long, value_name = "NAME", global = true)]
+    chancery_namespace: Option<String>,
+    /// Only what is in this namespace. Where no Chancery runs in the default namespace it is taken as Chancery's, with a warning: the next release
+    /// takes it so no more
     #[arg(long, short, value_name = "NAME", global = true)]
     namespace: Option<String>,
     /// Service of Chancery, by which an installation is known [default: chancery]
@@ -124,7 +128,8 @@ pub(crate) struct ClusterArgs {
 impl ClusterArgs {
     /// One of them is given.
     pub(crate) fn is_given(&self) -> bool {
-        [&self.context, &self.namespace, &self.service].into_iter().any(Option::is_some) || self.kubeconfig.is_some()
+        [&self.context, &self.chancery_namespace, &self.service].into_iter().any(Option::is_some)
+            || self.kubeconfig.is_some()
     }
 
     /// The API server.
@@ -138,9 +143,37 @@ impl ClusterArgs {
     }
 
     /// Where Chancery is.
-    pub(crate) fn namespace(&self) -> &str {
-        self.namespace.as_deref().unwrap_or("chancery-system")
+    pub(crate) fn chancery_namespace(&self) -> &str {
+        self.chancery_namespace.as_deref().unwrap_or("chancery-system")
     }
+
+    /// The same for a verb that shows no objects: the option by which objects are chosen elsewhere names it too, for one more release.
+    pub(crate) fn chancery_namespace_by_each_name(&self) -> anyhow::Result<&str> {
+        match (&self.chancery_namespace, &self.namespace) {
+            (None, Some(namespace)) => {
+                warn_of_namespace(namespace)?;
+                Ok(namespace)
+            }
+            _ => Ok(self.chancery_namespace()),
+        }
+    }
+
+    /// Where the objects are that are asked for.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The namespace that may be meant as Chancery's, as it was before objects were chosen by it.
+    pub(crate) fn old_namespace(&self) -> Option<&str> {
+        self.namespace().filter(|_| self.chancery_namespace.is_none())
+    }
+}
+
+/// Says that an option has another meaning now.
+pub(crate) fn warn_of_namespace(namespace: &str) -> anyhow::Result<()> {
+    let words =
+        "is taken as the namespace of Chancery, which it will not be in the next release: write --chancery-namespace";
+    Ok(writeln!(std::io::stderr(), "warning: --namespace {namespace} {words} {namespace}")?)
 }
 
 /// How a verb prints what it has.
@@ -148,8 +181,10 @@ impl ClusterArgs {
 pub(crate) enum Format {
     /// Columns for people
     Table,
-    /// More columns
+    /// More columns, which are not cut
     Wide,
+    /// Names only, one on a line
+    Name,
     /// YAML
     Yaml,
     /// JSON

@@ -551,6 +551,13 @@ impl Asking {
         .await
     }
 
+    /// The objects and lines of all rules of routes, by the names that Envoys have for them; `None` if the core has ended.
+    pub(crate) async fn rules(&self) -> Option<Value> {
+        let question = |core: &Core| report::rule_sources(core.translator.stored(), core.translator.graph());
+        let (sources, texts) = (self.ask(question).await?, self.texts.clone());
+        apart(move || sources.complete(&texts)).await
+    }
+
     /// Every status as JSON for people; `None` if the core has ended.
     pub(crate) async fn objects(&self) -> Option<Vec<u8>> {
         let statuses = self.ask(Core::statuses).await?;

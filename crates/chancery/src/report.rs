@@ -13,7 +13,7 @@ use engine::{Graph, Table};
 use serde_json::{Value, json};
 use translator::Outputs;
 
-pub(crate) use findings::{Findings, findings};
+pub(crate) use findings::{Findings, findings, rule_sources};
 pub(crate) use transitions::Transitions;
 
 /// The statuses of all objects that have one, in order of kind, namespace and name.

@@ -52,14 +52,14 @@ fn an_authority_from_elsewhere_is_shown_and_never_written() {
     namespace.apply(&secret);
     let before = namespace.get("secret/mine").unwrap();
     let of = |words: &[&str]| {
-        certs(&namespace.lab, &[&["--namespace", namespace.name, "--ca-secret", "mine"], words].concat())
+        certs(&namespace.lab, &[&["--chancery-namespace", namespace.name, "--ca-secret", "mine"], words].concat())
     };
     assert_eq!(roles(&of(&[])), ["ROLE", "signs"]);
     let refused = of(&["rotate"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused).contains("it is replaced where it comes from"), "{}", text(&refused));
     assert_eq!(namespace.get("secret/mine").unwrap(), before);
-    let missing = certs(&namespace.lab, &["--namespace", namespace.name]);
+    let missing = certs(&namespace.lab, &["--chancery-namespace", namespace.name]);
     assert!(text(&missing).contains("there is no Secret foreign-authority/chancery-ca"), "{}", text(&missing));
 }
 

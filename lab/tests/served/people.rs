@@ -52,7 +52,7 @@ fn status_says_what_objects_say() {
     assert!(told.contains("not ResolvedRefs: BackendNotFound"), "{told}");
     let problems = text(&chancery(lab, &["status", "problems"]));
     assert!(problems.contains("HTTPRoute told/lost"), "{problems}");
-    let nowhere = complaint(lab, &["status", "--namespace", "told"]);
+    let nowhere = complaint(lab, &["status", "--chancery-namespace", "told"]);
     assert!(nowhere.starts_with("chancery: no Chancery answers in namespace told of the cluster"), "{nowhere}");
 }
 
@@ -140,7 +140,9 @@ spec: {containers: [{name: mute, image: registry.k8s.io/gateway-api/conformance/
 ",
     );
     namespace.until_ready("mute");
-    for words in [["status", "--namespace", "mute"].as_slice(), &["proxy", "list", "--namespace", "mute"]] {
+    for words in
+        [["status", "--chancery-namespace", "mute"].as_slice(), &["proxy", "list", "--chancery-namespace", "mute"]]
+    {
         let told = complaint(&namespace.lab, words);
         assert!(
             told.starts_with("chancery: replica mute does not answer (`chancery run --admin-listen 127.0.0.1:8082`"),

@@ -90,14 +90,14 @@ pub(crate) fn run(args: &CertsArgs) -> anyhow::Result<Outcome> {
 async fn look(args: &CertsArgs) -> anyhow::Result<Kept> {
     let client = connect(&args.cluster.connection()).await?;
     let name = args.ca_secret.clone().unwrap_or_else(|| format!("{}-ca", args.cluster.service()));
-    let (namespace, name): (Arc<str>, Arc<str>) = (args.cluster.namespace().into(), name.into());
+    let (namespace, name): (Arc<str>, Arc<str>) = (args.cluster.chancery_namespace_by_each_name()?.into(), name.into());
     let store = SecretStore::new(client, &namespace, &name);
     let kept = match args.deed {
         Some(Deed::Rotate) => Some(rotate(&store).await?),
         _ => store.read().await?,
     };
     kept.with_context(|| {
-        format!("there is no Secret {namespace}/{name}: Chancery makes it when it starts (--namespace, --ca-secret)")
+        format!("there is no Secret {namespace}/{name}: Chancery makes it when it starts (--chancery-namespace, --ca-secret)")
     })
 }
 

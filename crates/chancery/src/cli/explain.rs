@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use api::problem::printable;
 use clap::Args;
 
 use super::columns::columns;
@@ -17,7 +18,7 @@ use crate::offline::Offline;
 #[derive(Debug, Args)]
 #[command(after_help = CHOICE)]
 pub(crate) struct ExplainArgs {
-    /// Which workload: `shop/web-1`, or `web-1` of the namespace default; `pod/` may stand before it
+    /// Which workload: `shop/web-1`, or `web-1` of --namespace, else of the namespace default; `pod/` may stand before it
     workload: String,
     /// Files and folders with YAML or JSON; `-` is standard input. Without any a running Chancery is asked
     #[arg(value_name = "PATH")]
@@ -40,7 +41,7 @@ pub(crate) struct ExplainArgs {
 
 /// Prints; an error, and exit code 1, if there is no such workload.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
-    let workload = workload(&args.workload)?;
+    let workload = workload(&args.workload, args.running.namespace().unwrap_or("default"))?;
     args.descriptors.install()?;
     let paths = [&args.files[..], &args.paths].concat();
     let answer = if paths.is_empty() {
@@ -55,6 +56,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let text = match args.output {
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&explained)?),
         Format::Yaml => crate::yaml::document(&serde_json::to_value(&explained)?),
+        Format::Name => {
+            explained.resources.iter().map(|one| format!("{}/{}\n", one.kind, printable(&one.name))).collect()
+        }
         Format::Table | Format::Wide => tables(&explained, args.output == Format::Wide),
     };
     std::io::stdout().write_all(text.as_bytes())?;
@@ -69,7 +73,7 @@ fn asked(running: &RunningArgs, workload: &str) -> anyhow::Result<Answer> {
 }
 
 /// `namespace/name` of what was asked for.
-fn workload(word: &str) -> Result<String, WrongUsage> {
+fn workload(word: &str, namespace: &str) -> Result<String, WrongUsage> {
     let parts: Vec<&str> = word.split('/').collect();
     let is_name = |part: &&str| {
         !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter))
@@ -83,7 +87,7 @@ fn workload(word: &str) -> Result<String, WrongUsage> {
         return Err(wrong("this is no name"));
     }
     match *parts.as_slice() {
-        [name] | ["pod" | "pods" | "workload", name] => Ok(format!("default/{name}")),
+        [name] | ["pod" | "pods" | "workload", name] => Ok(format!("{namespace}/{name}")),
         ["gateway" | "gateways", ..] => Err(wrong(
             "what makes the configuration of a Gateway is told by `chancery status` and `chancery translate --to ir`",
         )),

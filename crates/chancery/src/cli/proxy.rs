@@ -3,16 +3,20 @@
 mod config;
 mod descriptors;
 mod dump;
+mod routes;
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use api::problem::printable;
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::columns::columns;
+use super::columns::{Screen, columns_on};
 use super::running::{CHOICE, Running, RunningArgs};
+use super::status::begin_again;
 use super::{Format, Outcome};
 
 /// Arguments of `chancery proxy`.
@@ -32,6 +36,9 @@ enum Deed {
         /// How to print
         #[arg(long, short, value_enum, default_value_t = Format::Table)]
         output: Format,
+        /// Stay, and print again whenever something changed
+        #[arg(long, short)]
+        watch: bool,
     },
     /// What a proxy has, as its Envoy says itself (without private keys): how much of each kind, or one kind
     Config(config::ConfigArgs),
@@ -43,7 +50,7 @@ enum Deed {
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<Outcome> {
     let running = || Running::find(&args.running);
     match &args.deed {
-        Deed::List { output } => list(&running()?, *output),
+        Deed::List { output, watch } => list(&running()?, *output, *watch),
         Deed::Config(args) => config::run(&running()?, args),
         Deed::Descriptors(args) => descriptors::run(args),
     }
@@ -72,17 +79,68 @@ struct Refusal {
     text: String,
 }
 
-fn list(running: &Running, output: Format) -> anyhow::Result<Outcome> {
-    let data = connected(running)?;
-    let proxies: Vec<Proxy> = proxies(&data)?;
-    let text = match output {
-        Format::Json => format!("{}\n", serde_json::to_string_pretty(&data)?),
-        Format::Yaml => crate::yaml::documents(&data),
-        Format::Table | Format::Wide => table(&proxies, output == Format::Wide) + &refusals(&proxies),
+/// How often a watch looks again: proxies have no revision to wait for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+fn list(running: &Running, output: Format, watch: bool) -> anyhow::Result<Outcome> {
+    let mut data = listed(running)?;
+    let mut last = String::new();
+    loop {
+        let proxies = proxies(&data)?;
+        let text = printed(&data, &proxies, output)?;
+        let same = std::mem::replace(&mut last, text) == last;
+        if !same || !watch {
+            if watch && matches!(output, Format::Table | Format::Wide) {
+                begin_again()?;
+            }
+            write!(std::io::stdout(), "{last}")?;
+            std::io::stdout().flush()?;
+        }
+        if !watch {
+            let fine = proxies.iter().all(|proxy| proxy.refused == 0);
+            return Ok(if fine { Outcome::Fine } else { Outcome::Problems });
+        }
+        data = listed_again(running);
+    }
+}
+
+/// Those of the namespace that is asked for.
+fn listed(running: &Running) -> anyhow::Result<Vec<Value>> {
+    let mut data = connected(running)?;
+    let namespace = |proxy: &Value| {
+        let gateway = proxy.get("gateway").and_then(Value::as_str).unwrap_or_default();
+        let of_objects = gateway.strip_prefix("workload/").unwrap_or(gateway);
+        of_objects.split_once('/').map(|(namespace, _)| namespace.to_owned())
     };
-    write!(std::io::stdout(), "{text}")?;
-    let fine = proxies.iter().all(|proxy| proxy.refused == 0);
-    Ok(if fine { Outcome::Fine } else { Outcome::Problems })
+    data.retain(|proxy| running.namespace().is_none_or(|wanted| namespace(proxy).as_deref() == Some(wanted)));
+    Ok(data)
+}
+
+/// The next list of a watch. A process that ends may be started again.
+fn listed_again(running: &Running) -> Vec<Value> {
+    let mut complained = false;
+    loop {
+        std::thread::sleep(LOOK_AGAIN);
+        match listed(running) {
+            Ok(data) => return data,
+            Err(error) if !complained => {
+                let _unread = writeln!(std::io::stderr(), "{error:#}; waiting for it");
+                complained = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn printed(data: &[Value], proxies: &[Proxy], output: Format) -> anyhow::Result<String> {
+    Ok(match output {
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&data)?),
+        Format::Yaml if data.is_empty() => "[]\n".to_owned(),
+        Format::Yaml => crate::yaml::documents(data),
+        Format::Name => proxies.iter().map(|proxy| format!("{}\n", printable(&proxy.name))).collect(),
+        Format::Table => table(proxies, false, Screen::of_stdout()) + &refusals(proxies),
+        Format::Wide => table(proxies, true, Screen::of_stdout().uncut()) + &refusals(proxies),
+    })
 }
 
 /// What every replica says of the proxies that are connected to it, by name. One that does not answer is told of; it is an error if none does.
@@ -122,22 +180,24 @@ fn proxies(data: &[Value]) -> anyhow::Result<Vec<Proxy>> {
     data.iter().map(proxy).collect()
 }
 
-fn table(proxies: &[Proxy], wide: bool) -> String {
+fn table(proxies: &[Proxy], wide: bool, screen: Screen) -> String {
     if proxies.is_empty() {
         return "no proxy is connected\n".to_owned();
     }
     let in_cluster = proxies.iter().any(|proxy| proxy.replica.is_some());
-    let mut headers = vec!["NAME", "GATEWAY", "PROGRAM", "CONFIGURATION"];
+    let mut headers = vec!["NAME", "GATEWAY", "PROGRAM", "STATE"];
+    headers.extend(wide.then_some("CONFIGURATION"));
     headers.extend(in_cluster.then_some("REPLICA"));
     headers.extend(wide.then_some("ADDRESS"));
     let row = |proxy: &Proxy| {
         let program = format!("{} {}", proxy.program, proxy.version).trim().to_owned();
-        let mut row = vec![proxy.name.clone(), proxy.gateway.clone(), program, proxy.standing()];
+        let mut row = vec![proxy.name.clone(), proxy.gateway.clone(), program, proxy.state()];
+        row.extend(wide.then(|| proxy.standing()));
         row.extend(in_cluster.then(|| proxy.replica.clone().unwrap_or_default()));
         row.extend(wide.then(|| proxy.address.clone().unwrap_or_else(|| "-".to_owned())));
         row
     };
-    columns(&headers, proxies.iter().map(row))
+    columns_on(screen, &headers, proxies.iter().map(row))
 }
 
 /// What is refused, a paragraph each.
@@ -156,6 +216,14 @@ fn refusals(proxies: &[Proxy]) -> String {
 }
 
 impl Proxy {
+    /// `ok`, or how much of its configuration it has not accepted.
+    fn state(&self) -> String {
+        let counted = [(self.refused, "refused"), (self.pending, "pending")];
+        let others = counted.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+        let others = others.collect::<Vec<_>>().join(", ");
+        if others.is_empty() { "ok".to_owned() } else { others }
+    }
+
     /// How it stands to its configuration.
     fn standing(&self) -> String {
         let counted = [(self.pending, "pending"), (self.refused, "refused")];

@@ -15,7 +15,7 @@ use provider::kubernetes::forward::{PodState, Pods};
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-use super::{ClusterArgs, StateDir};
+use super::{ClusterArgs, StateDir, warn_of_namespace};
 use crate::admin::client;
 
 /// Where replicas in a cluster answer (`--admin-listen 127.0.0.1:8082`, which the chart says).
@@ -25,8 +25,8 @@ const ADMIN_PORT: u16 = 8082;
 const REPLICAS: &str = "app.kubernetes.io/name=chancery,app.kubernetes.io/component=control-plane";
 
 /// How it is chosen, for people.
-pub(crate) const CHOICE: &str = "Asked is the process of the state folder where that is named, or where one answers; else, and with --kubeconfig, --context, --namespace or \
-                                 --service, the replicas in the cluster.";
+pub(crate) const CHOICE: &str = "Asks the process of the state folder if --state-dir is given or one answers there. Otherwise, and with --kubeconfig, --context, \
+                                 --chancery-namespace or --service, it asks the replicas in the cluster.";
 
 /// Which one is meant. The process of the state folder where that is named, or where one answers; else the cluster of the kubeconfig.
 #[derive(Debug, Args)]
@@ -37,10 +37,19 @@ pub(crate) struct RunningArgs {
     cluster: ClusterArgs,
 }
 
+impl RunningArgs {
+    /// The namespace of the objects that are asked for.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.cluster.namespace()
+    }
+}
+
 /// See the module.
 pub(crate) struct Running {
     runtime: Runtime,
     place: Place,
+    /// The namespace of the objects that are asked for.
+    namespace: Option<String>,
     /// What was said last of who is asked.
     told: RefCell<String>,
 }
@@ -56,6 +65,8 @@ struct Cluster {
     lease: String,
     /// The folder that was looked at first, where nobody has said which is meant.
     no_folder: Option<PathBuf>,
+    /// The option that chooses objects named its namespace.
+    by_old_name: bool,
 }
 
 /// A process that can be asked: the only one of a state folder, or a Pod of the cluster.
@@ -74,7 +85,14 @@ impl Running {
     pub(crate) fn find(args: &RunningArgs) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let place = runtime.block_on(place(args))?;
-        Ok(Self { runtime, place, told: RefCell::default() })
+        let by_old_name = matches!(&place, Place::Cluster(cluster) if cluster.by_old_name);
+        let namespace = args.cluster.namespace().filter(|_| !by_old_name).map(str::to_owned);
+        Ok(Self { runtime, place, namespace, told: RefCell::default() })
+    }
+
+    /// The only namespace that is asked for.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 
     /// Who knows every status: of replicas the one that leads.
@@ -171,14 +189,26 @@ fn nobody_in(state: &Path) -> String {
 impl Cluster {
     async fn find(args: &ClusterArgs, no_folder: Option<PathBuf>) -> anyhow::Result<Self> {
         let client = connect(&args.connection()).await?;
-        Ok(Self { client, namespace: args.namespace().to_owned(), lease: args.service().to_owned(), no_folder })
+        let namespace = args.chancery_namespace().to_owned();
+        let mut found = Self { client, namespace, lease: args.service().to_owned(), no_folder, by_old_name: false };
+        if let Some(old) = args.old_namespace()
+            && found.replicas().await.is_err()
+        {
+            let usual = std::mem::replace(&mut found.namespace, old.to_owned());
+            found.by_old_name = found.replicas().await.is_ok();
+            match found.by_old_name {
+                true => warn_of_namespace(old)?,
+                false => found.namespace = usual,
+            }
+        }
+        Ok(found)
     }
 
     fn nobody(&self) -> String {
         let folder = self.no_folder.as_ref().map(|folder| format!(" in {} (--state-dir), nor", folder.display()));
         let namespace = &self.namespace;
         format!(
-            "no Chancery answers{} in namespace {namespace} of the cluster (--namespace)",
+            "no Chancery answers{} in namespace {namespace} of the cluster (--chancery-namespace)",
             folder.unwrap_or_default()
         )
     }

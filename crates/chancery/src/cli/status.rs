@@ -2,16 +2,19 @@
 
 mod table;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use api::Kind;
+use api::problem::printable;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command};
 use serde_json::Value;
 
+use super::columns::Screen;
 use super::running::{CHOICE, Replica, Running, RunningArgs};
 use super::{Format, Outcome, WrongUsage};
 
@@ -19,11 +22,14 @@ use super::{Format, Outcome, WrongUsage};
 #[derive(Debug, Args)]
 #[command(after_help = CHOICE)]
 pub(crate) struct StatusArgs {
-    /// Only this kind, or `problems`
+    /// Only this kind, or this object (`httproute/shop`, `httproute/default/shop`), or `problems`
     #[arg(value_parser = KindWord)]
     kind: Option<String>,
     /// Only the object of this name, with or without its namespace: `shop` or `default/shop`
     name: Option<String>,
+    /// Of all namespaces, which is so without --namespace
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[command(flatten)]
     running: RunningArgs,
     /// How to print
@@ -59,23 +65,63 @@ fn no_kind(kind: &str) -> String {
     format!("there is no kind {kind}{meant}; there are {}, and {PROBLEMS}", kinds())
 }
 
+/// The objects that are asked for.
+#[derive(Default)]
+struct Selection {
+    kind: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+    /// Problems are asked for in place of objects.
+    problems: bool,
+}
+
+impl Selection {
+    /// Reads `KIND`, `KIND NAME` and `KIND/NAME`.
+    fn of(args: &StatusArgs) -> Result<Self, WrongUsage> {
+        let word = args.kind.as_deref();
+        let (kind, inside) = match word.and_then(|word| word.split_once('/')) {
+            Some((kind, name)) => (Some(kind), Some(name)),
+            None => (word, None),
+        };
+        let is_problems = |kind: &str| kind.eq_ignore_ascii_case(PROBLEMS);
+        let problems = kind.is_some_and(is_problems);
+        WrongUsage::unless(inside.is_none() || args.name.is_none(), || {
+            format!("{} names an object: it takes no further name", word.unwrap_or_default())
+        })?;
+        WrongUsage::unless(inside != Some(""), || format!("{}: no name behind the slash", word.unwrap_or_default()))?;
+        let name = args.name.as_deref().or(inside).map(str::to_owned);
+        WrongUsage::unless(!problems || name.is_none(), || {
+            format!("`status {PROBLEMS}` shows all of them: it takes no name")
+        })?;
+        if let Some(kind) = kind.filter(|kind| !is_problems(kind)) {
+            let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
+            WrongUsage::unless(known, || no_kind(kind))?;
+        }
+        let kind = kind.filter(|_| !problems).map(str::to_owned);
+        Ok(Self { kind, name, namespace: None, problems })
+    }
+
+    /// The same in the namespace of an option, which is one name's own where it has one. What belongs to no namespace is in each.
+    fn within(self, namespace: Option<&str>) -> Self {
+        Self { namespace: namespace.map(str::to_owned), ..self }
+    }
+
+    fn has_namespace(&self, namespace: &str) -> bool {
+        namespace.is_empty() || self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+    }
+}
+
 /// Prints once, or for as long as the process runs; exit code 1 if an object is not accepted, a problem is an error, or the object
 /// that was asked for is not there.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
-    let problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
-    WrongUsage::unless(!problems || args.name.is_none(), || {
-        format!("`status {PROBLEMS}` shows all of them: it takes no name")
-    })?;
-    if let Some(kind) = args.kind.as_deref().filter(|kind| !kind.eq_ignore_ascii_case(PROBLEMS)) {
-        let known = Kind::ALL.iter().any(|known| is_named(kind, *known));
-        WrongUsage::unless(known, || no_kind(kind))?;
-    }
+    let selection = Selection::of(args)?;
     let running = Running::find(&args.running)?;
+    let selection = selection.within(running.namespace());
     let mut asked = Asked::default();
     let mut report = asked.ask(&running)?;
     let mut last = String::new();
     loop {
-        let shown = Shown::select(&report, args);
+        let shown = Shown::select(&report, &selection);
         let text = shown.print(args.output)?;
         let same = std::mem::replace(&mut last, text) == last;
         if same && args.watch {
@@ -83,11 +129,7 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
             continue;
         }
         if args.watch && matches!(args.output, Format::Table | Format::Wide) {
-            if std::io::stdout().is_terminal() {
-                write!(std::io::stdout(), "\x1b[H\x1b[2J")?;
-            } else {
-                writeln!(std::io::stdout(), "--- {}", crate::serve::now())?;
-            }
+            begin_again()?;
         }
         write!(std::io::stdout(), "{last}")?;
         std::io::stdout().flush()?;
@@ -96,6 +138,14 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
         }
         report = asked.ask_until_answered(&running);
     }
+}
+
+/// Begins another table of a watch: a terminal shows one at a time.
+pub(super) fn begin_again() -> std::io::Result<()> {
+    if std::io::stdout().is_terminal() {
+        return write!(std::io::stdout(), "\x1b[H\x1b[2J");
+    }
+    writeln!(std::io::stdout(), "--- {}", crate::serve::now())
 }
 
 /// Who was asked last, and which of its revisions was seen.
@@ -188,13 +238,12 @@ const WAITS: &str = "no statuses yet: not everything could be read, and what was
                      `chancery status problems`)\n";
 
 impl<'a> Shown<'a> {
-    fn select(report: &'a Value, args: &StatusArgs) -> Self {
+    fn select(report: &'a Value, args: &Selection) -> Self {
         let list = |name: &str| report.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let only_problems = args.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case(PROBLEMS));
+        let only_problems = args.problems;
         let objects: Vec<_> = list("objects").iter().filter(|object| !only_problems && wanted(object, args)).collect();
         let unread = list("unread").iter().filter(|object| !only_problems && wanted(object, args)).collect();
-        let problems: Vec<_> =
-            list("problems").iter().filter(|problem| only_problems || is_about(problem, args)).collect();
+        let problems: Vec<_> = list("problems").iter().filter(|problem| is_about(problem, args)).collect();
         let earlier = table::Earlier::of(list("problems"));
         let closed = table::closed(list("objects"));
         let waits = report.get("waits").and_then(Value::as_bool) == Some(true);
@@ -210,7 +259,10 @@ impl<'a> Shown<'a> {
         let data = if self.only_problems { &self.problems } else { &self.objects };
         Ok(match format {
             Format::Json => format!("{}\n", serde_json::to_string_pretty(data)?),
+            // No document would be no answer: an empty list is one.
+            Format::Yaml if data.is_empty() => "[]\n".to_owned(),
             Format::Yaml => crate::yaml::documents(data.iter().copied()),
+            Format::Name => self.names(),
             Format::Table | Format::Wide => {
                 let mut text = String::new();
                 if let Some(missing) = &self.missing {
@@ -219,7 +271,8 @@ impl<'a> Shown<'a> {
                     text.push_str(WAITS);
                 } else if !self.only_problems {
                     let wide = format == Format::Wide;
-                    let look = table::Look { wide, cut: !wide && std::io::stdout().is_terminal() };
+                    let screen = Screen::of_stdout();
+                    let look = table::Look { wide, screen: if wide { screen.uncut() } else { screen } };
                     text.push_str(&table::objects(&self.all(), &self.earlier, &self.closed, look));
                 }
                 text.push_str(&table::problems(&self.problems));
@@ -229,6 +282,26 @@ impl<'a> Shown<'a> {
                 text
             }
         })
+    }
+
+    /// Each object as this verb takes it, in the order of the table.
+    fn names(&self) -> String {
+        let text = |object: &Value| object.get("kind").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        let name = |object: &&Value| format!("{}/{}\n", text(object), table::full_name(object));
+        match self.only_problems {
+            true => self.about().into_iter().map(|object| format!("{object}\n")).collect(),
+            false => self.all().iter().map(name).map(|name| printable(name.trim_end()).into_owned() + "\n").collect(),
+        }
+    }
+
+    /// The objects that problems are about, each once.
+    fn about(&self) -> BTreeSet<String> {
+        let objects = self.problems.iter().filter_map(|problem| problem.get("object").and_then(Value::as_str));
+        let name = |object: &str| {
+            let (kind, name) = object.split_once(' ').unwrap_or(("", object));
+            printable(&format!("{}/{name}", kind.to_lowercase())).into_owned()
+        };
+        objects.map(name).collect()
     }
 
     /// All that is in the table, objects of a kind together.
@@ -253,7 +326,7 @@ impl<'a> Shown<'a> {
 }
 
 /// Which names there are instead of one that nothing has.
-fn missing(objects: &[Value], args: &StatusArgs, name: &str) -> String {
+fn missing(objects: &[Value], args: &Selection, name: &str) -> String {
     let kind = args.kind.as_deref().unwrap_or("object");
     let of_kind = objects.iter().filter(|object| is_of_kind(object, args));
     let names = || of_kind.clone().map(table::full_name);
@@ -269,31 +342,37 @@ fn missing(objects: &[Value], args: &StatusArgs, name: &str) -> String {
 const MAX_NAMES: usize = 10;
 
 /// True if the object is of the kind that was asked for.
-fn is_of_kind(object: &Value, args: &StatusArgs) -> bool {
+fn is_of_kind(object: &Value, args: &Selection) -> bool {
     is_asked_for(object.get("kind").and_then(Value::as_str).unwrap_or_default(), args)
 }
 
 /// The same of the kind's name.
-fn is_asked_for(kind: &str, args: &StatusArgs) -> bool {
+fn is_asked_for(kind: &str, args: &Selection) -> bool {
     let fits = |word: &str| Kind::ALL.iter().any(|one| one.name() == kind && is_named(word, *one));
     args.kind.as_deref().is_none_or(fits)
 }
 
 /// Whether a problem is about what was asked for: everything, or one object by its name.
-fn is_about(problem: &Value, args: &StatusArgs) -> bool {
-    let Some(name) = args.name.as_deref() else { return args.kind.is_none() };
+fn is_about(problem: &Value, args: &Selection) -> bool {
     let object = problem.get("object").and_then(Value::as_str).unwrap_or_default();
-    let Some((kind, full_name)) = object.split_once(' ') else { return false };
+    let split = object.split_once(' ');
+    let namespace = split.and_then(|(_, name)| name.split_once('/')).map(|(namespace, _)| namespace);
+    let Some(name) = args.name.as_deref() else {
+        return args.kind.is_none() && args.has_namespace(namespace.unwrap_or_default());
+    };
+    let Some((kind, full_name)) = split.filter(|_| args.has_namespace(namespace.unwrap_or_default())) else {
+        return false;
+    };
     let is_it = full_name == name || full_name.rsplit_once('/').is_some_and(|(_, short)| short == name);
     is_it && is_asked_for(kind, args)
 }
 
 /// True if the object is of the kind and name that were asked for.
-fn wanted(object: &Value, args: &StatusArgs) -> bool {
+fn wanted(object: &Value, args: &Selection) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let name_fits = args.name.as_deref().is_none_or(|name| match name.split_once('/') {
         Some((namespace, name)) => namespace == text("/metadata/namespace") && name == text("/metadata/name"),
         None => name == text("/metadata/name"),
     });
-    is_of_kind(object, args) && name_fits
+    is_of_kind(object, args) && name_fits && args.has_namespace(text("/metadata/namespace"))
 }

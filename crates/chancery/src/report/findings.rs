@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::locate::{Sought, places};
-use api::{Kind, ObjectKey, Place, Problem, RefusalKind, Severity};
+use api::{Kind, ObjectKey, Place, Problem, RefusalKind, RouteObject, Severity};
 use engine::Graph;
 use provider::file::Texts;
+use serde_json::{Value, json};
 use store::Store;
-use translator::Outputs;
+use translator::{Outputs, rule_entry_name};
 
 /// So many problems get the name that may be meant. Each is compared with all names of its kind and namespace, a microsecond per
 /// name: a second for 10,000 names.
@@ -65,6 +66,37 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     let objects = errors.filter_map(|problem| problem.object.as_ref());
     let unread = objects.filter(|object| store.tables().get(graph, object).is_none()).cloned().collect();
     Findings { told, derived, names, earlier, unread }
+}
+
+/// The objects and lines of what Envoys call by names of rules, without those that take files to find out.
+pub(crate) struct RuleSources(Vec<(Arc<str>, Problem)>);
+
+/// Returns those of all routes.
+pub(crate) fn rule_sources(store: &Store, graph: &Graph) -> RuleSources {
+    let tables = store.tables();
+    let keys = RouteObject::KINDS.iter().flat_map(|kind| tables.keys(graph, *kind));
+    let routes = keys.filter_map(|key| Some((key, graph.get(tables.routes, key)?)));
+    let rules = routes.flat_map(|(key, route)| {
+        let rule = |(number, name): (u16, Option<&str>)| {
+            let sought = Problem::of(key, format!("spec.rules[{number}]"), Severity::Note, "");
+            (rule_entry_name(key, number, name), placed(store, graph, &Arc::new(sought)))
+        };
+        (0..).zip(route.rules()).map(rule).collect::<Vec<_>>()
+    });
+    RuleSources(rules.collect())
+}
+
+impl RuleSources {
+    /// By name: the object, the field of the rule, and its place where a file has it. Reads files: not for the core's thread.
+    pub(crate) fn complete(mut self, texts: &Texts) -> Value {
+        pinpoint(self.0.iter_mut().map(|(_, sought)| sought), &|file| texts.get(file));
+        let entry = |(name, sought): &(Arc<str>, Problem)| {
+            let object = sought.object.as_ref().map(ToString::to_string);
+            let place = sought.place.as_ref().map(ToString::to_string);
+            (name.to_string(), json!({ "object": object, "rule": &*sought.path, "place": place }))
+        };
+        Value::Object(self.0.iter().map(entry).collect())
+    }
 }
 
 /// Where translation says the same as a source, and what follows from it: its words.

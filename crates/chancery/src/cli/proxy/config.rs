@@ -6,8 +6,10 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 
-use super::dump::{Kind, kind, summary, table};
+use super::dump::{Kind, kind, names, summary, table};
+use super::routes::{self, Rules};
 use super::{connected, find, proxies};
+use crate::cli::columns::Screen;
 use crate::cli::running::Running;
 use crate::cli::{Format, Outcome};
 
@@ -35,17 +37,33 @@ pub(super) fn run(running: &Running, args: &ConfigArgs) -> anyhow::Result<Outcom
     let mut dump: Value =
         serde_json::from_slice(&text).context("the proxy answered something that is no configuration")?;
     redact(&mut dump);
+    let wide = args.output == Format::Wide;
+    let screen = if wide { Screen::of_stdout().uncut() } else { Screen::of_stdout() };
     let text = match args.output {
         Format::Json => format!("{}\n", serde_json::to_string_pretty(args.kind.map_or(&dump, |of| kind(&dump, of)))?),
         Format::Yaml => crate::yaml::document(args.kind.map_or(&dump, |of| kind(&dump, of))),
+        Format::Name => names(&dump, args.kind),
         Format::Table | Format::Wide => match args.kind {
             None => summary(&dump),
             Some(Kind::Bootstrap) => crate::yaml::document(kind(&dump, Kind::Bootstrap)),
-            Some(of) => table(&dump, of, args.output == Format::Wide),
+            Some(Kind::Routes) => routes::table(&dump, &rules(running), wide, screen),
+            Some(of) => table(&dump, of, wide, screen),
         },
     };
     write!(std::io::stdout(), "{text}")?;
     Ok(Outcome::Fine)
+}
+
+/// The rules that routes are made of. Another version of Chancery does not answer: routes are shown without their rules then.
+fn rules(running: &Running) -> Rules {
+    let ask = || -> anyhow::Result<Rules> {
+        let text = running.get(&running.leader()?, "/rules")?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    ask().unwrap_or_else(|error| {
+        let _unread = writeln!(std::io::stderr(), "rules and lines are not shown: {error:#}");
+        Rules::new()
+    })
 }
 
 /// Replaces the token that a proxy sends with its xDS calls: Envoy hides private keys, and does not know that this is a secret.

@@ -1,9 +1,12 @@
 //! What Envoy's `/config_dump` says (`envoy.admin.v3.ConfigDump`), as columns for people.
 
+use std::collections::BTreeSet;
+
+use api::problem::printable;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::cli::columns::columns;
+use crate::cli::columns::{Screen, columns, columns_on};
 
 /// What there is of an Envoy's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -65,11 +68,10 @@ impl Kind {
     const fn headers(self) -> &'static [&'static str] {
         match self {
             Self::Listeners => &["ADDRESS", "CHAINS"],
-            Self::Routes => &["HOST", "DOMAINS", "ROUTES"],
+            Self::Routes | Self::Bootstrap => &[],
             Self::Clusters => &["TYPE"],
             Self::Endpoints => &["ADDRESS", "HEALTH", "ZONE", "PRIORITY"],
             Self::Secrets => &["HOLDS"],
-            Self::Bootstrap => &[],
         }
     }
 }
@@ -91,8 +93,21 @@ pub(super) fn summary(dump: &Value) -> String {
     columns(&["KIND", "ACTIVE", "WARMING", "REFUSED", "STATIC"], Kind::LISTED.map(row))
 }
 
-/// All of a kind.
-pub(super) fn table(dump: &Value, of: Kind, wide: bool) -> String {
+/// The names of all of a kind, or of each kind behind its word, each once.
+pub(super) fn names(dump: &Value, of: Option<Kind>) -> String {
+    let of_kind = |of: Kind| entries(dump, of).iter().map(|entry| name(of, entry)).collect::<BTreeSet<_>>();
+    let one = |name: &str| format!("{}\n", printable(name));
+    match of {
+        Some(of) => of_kind(of).iter().map(|name| one(name)).collect(),
+        None => Kind::LISTED
+            .into_iter()
+            .flat_map(|of| of_kind(of).into_iter().map(move |name| one(&format!("{}/{name}", of.word()))))
+            .collect(),
+    }
+}
+
+/// All of a kind but routes, which have columns of their own.
+pub(super) fn table(dump: &Value, of: Kind, wide: bool, screen: Screen) -> String {
     let entries = entries(dump, of);
     if entries.is_empty() {
         return format!("no {}\n", of.word());
@@ -112,20 +127,20 @@ pub(super) fn table(dump: &Value, of: Kind, wide: bool) -> String {
             row
         })
     });
-    columns(&headers, rows)
+    columns_on(screen, &headers, rows)
 }
 
 /// One resource in one state.
-struct Entry<'a> {
+pub(super) struct Entry<'a> {
     /// What is said of it.
-    said: &'a Value,
-    resource: &'a Value,
+    pub(super) said: &'a Value,
+    pub(super) resource: &'a Value,
     /// In which list it stands, or that it is refused and why.
-    state: String,
+    pub(super) state: String,
 }
 
 /// A listener stands in one entry with all of its states, of other kinds there is a list for each state.
-fn entries(dump: &Value, of: Kind) -> Vec<Entry<'_>> {
+pub(super) fn entries(dump: &Value, of: Kind) -> Vec<Entry<'_>> {
     let lists = kind(dump, of).as_object().into_iter().flatten();
     let lists = lists.filter_map(|(name, entries)| Some((name, entries.as_array()?)));
     lists.flat_map(|(name, all)| all.iter().flat_map(move |entry| states(of, name, entry))).collect()
@@ -153,7 +168,7 @@ fn states<'a>(of: Kind, list: &str, said: &'a Value) -> Vec<Entry<'a>> {
     all
 }
 
-fn name(of: Kind, entry: &Entry<'_>) -> String {
+pub(super) fn name(of: Kind, entry: &Entry<'_>) -> String {
     let field = if of == Kind::Endpoints { "cluster_name" } else { "name" };
     // Of a secret it stands beside it; an entry without a name is a static one's.
     let names = [text(entry.resource, field), text(entry.said, "name")];
@@ -168,10 +183,6 @@ fn details(of: Kind, resource: &Value) -> Vec<Vec<String>> {
                 list(resource, "filter_chains").len() + usize::from(resource.get("default_filter_chain").is_some());
             vec![vec![address(resource.get("address")), chains.to_string()]]
         }
-        Kind::Routes => each(list(resource, "virtual_hosts"), |host| {
-            let domains: Vec<&str> = list(host, "domains").iter().filter_map(Value::as_str).collect();
-            vec![text(host, "name"), domains.join(","), list(host, "routes").len().to_string()]
-        }),
         Kind::Clusters => {
             let custom = resource.pointer("/cluster_type/name").and_then(Value::as_str);
             let known = resource.get("type").and_then(Value::as_str).unwrap_or("STATIC");
@@ -194,12 +205,8 @@ fn details(of: Kind, resource: &Value) -> Vec<Vec<String>> {
             let holds = kinds.into_iter().find(|kind| resource.get(kind).is_some()).unwrap_or("-");
             vec![vec![holds.replace('_', " ")]]
         }
-        Kind::Bootstrap => Vec::new(),
+        Kind::Routes | Kind::Bootstrap => Vec::new(),
     }
-}
-
-fn each(parts: &[Value], row: impl Fn(&Value) -> Vec<String>) -> Vec<Vec<String>> {
-    or_none(parts.iter().map(row).collect(), 3)
 }
 
 /// What has no parts is there all the same.
@@ -219,10 +226,10 @@ fn address(address: Option<&Value>) -> String {
     }
 }
 
-fn list<'a>(holder: &'a Value, key: &str) -> &'a [Value] {
+pub(super) fn list<'a>(holder: &'a Value, key: &str) -> &'a [Value] {
     holder.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn text(holder: &Value, key: &str) -> String {
+pub(super) fn text(holder: &Value, key: &str) -> String {
     holder.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

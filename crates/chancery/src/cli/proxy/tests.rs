@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::dump::{Kind, summary, table};
+use super::dump::{Kind, names, summary, table};
 use super::{Proxy, find, proxies};
+use crate::cli::columns::Screen;
 
 fn all(names: &[(&str, &str)]) -> Vec<Proxy> {
     let proxy = |(name, gateway): &(&str, &str)| json!({ "name": name, "gateway": gateway, "address": "10.0.0.1", "program": "envoy", "version": "1.40.0", "accepted": 4, "pending": 0, "refused": 0, "refusals": [] });
@@ -79,27 +80,29 @@ fn dump() -> Value {
     ] })
 }
 
+fn shown(dump: &Value, of: Kind, wide: bool) -> String {
+    table(dump, of, wide, Screen::default())
+}
+
 #[test]
 fn what_an_envoy_says_is_shown_in_columns() {
     assert_eq!(
-        table(&dump(), Kind::Listeners, true),
+        shown(&dump(), Kind::Listeners, true),
         "NAME  STATE            ADDRESS  CHAINS  VERSION  UPDATED\n\
          l     active           [::]:80  2       1        then\n\
          l     refused: no way  [::]:81  2\n"
     );
     assert_eq!(
-        table(&dump(), Kind::Endpoints, false),
+        shown(&dump(), Kind::Endpoints, false),
         "NAME   STATE   ADDRESS        HEALTH   ZONE  PRIORITY\n\
          c      active  10.0.0.1:8080  HEALTHY  a     1\n\
          empty  active  -              -        -     -\n"
     );
-    assert_eq!(table(&dump(), Kind::Secrets, false), "NAME  STATE    HOLDS\ns     warming  -\n");
-    assert_eq!(table(&dump(), Kind::Clusters, false), "NAME  STATE   TYPE\nown   static  STATIC\n");
-    assert_eq!(
-        table(&dump(), Kind::Routes, false),
-        "NAME  STATE   HOST  DOMAINS  ROUTES\nr     static  h     a,b      2\n"
-    );
-    assert_eq!(table(&Value::Null, Kind::Routes, false), "no routes\n");
+    assert_eq!(shown(&dump(), Kind::Secrets, false), "NAME  STATE    HOLDS\ns     warming  -\n");
+    assert_eq!(shown(&dump(), Kind::Clusters, false), "NAME  STATE   TYPE\nown   static  STATIC\n");
+    assert_eq!(shown(&Value::Null, Kind::Secrets, false), "no secrets\n");
+    assert_eq!(names(&dump(), Some(Kind::Endpoints)), "c\nempty\n");
+    assert_eq!(names(&dump(), None), "listeners/l\nroutes/r\nclusters/own\nendpoints/c\nendpoints/empty\nsecrets/s\n");
     assert_eq!(
         summary(&dump()),
         "KIND       ACTIVE  WARMING  REFUSED  STATIC\n\

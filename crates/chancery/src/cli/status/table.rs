@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cli::columns::columns;
+use crate::cli::columns::{Screen, columns_on};
 
 /// One line of the table.
 #[derive(Default)]
@@ -13,6 +13,8 @@ struct Row {
     name: String,
     of: String,
     state: String,
+    /// Every condition with its status.
+    conditions: String,
     why: String,
     /// The generation that the conditions are about.
     observed: String,
@@ -25,8 +27,8 @@ struct Row {
 pub(super) struct Look {
     /// With the columns that are asked for seldom.
     pub(super) wide: bool,
-    /// Messages are cut to what a terminal has room for.
-    pub(super) cut: bool,
+    /// What it is shown on.
+    pub(super) screen: Screen,
 }
 
 /// What problems say of objects, by `Kind namespace/name`.
@@ -133,6 +135,9 @@ fn consequences(object: &Value, rows: &mut [Row], earlier: &Earlier<'_>, closed:
         let shut = shut(field(reference, "sectionName")).or_else(|| shut(String::new()));
         let both = [shut.as_deref().unwrap_or_default(), told];
         row.why = both.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
+        if !row.why.is_empty() && row.state == OK {
+            PROBLEM.clone_into(&mut row.state);
+        }
     }
 }
 
@@ -155,22 +160,22 @@ pub(super) fn objects(objects: &[&Value], earlier: &Earlier<'_>, closed: &Closed
     };
     let rows: Vec<Row> = objects.iter().flat_map(marked).collect();
     if rows.is_empty() {
-        return "nothing with a status\n".to_owned();
+        return "no objects with a status\n".to_owned();
     }
     let headers: &[&str] = if look.wide {
-        &["KIND", "NAME", "OF", "STATE", "GENERATION", "SINCE", "DETAIL"]
+        &["KIND", "NAME", "OF", "STATE", "CONDITIONS", "GENERATION", "SINCE", "DETAIL"]
     } else {
         &["KIND", "NAME", "OF", "STATE", "DETAIL"]
     };
     let cells = |row: Row| {
-        let why = if look.cut { shortened(&row.why) } else { row.why.replace('\n', " ") };
+        let why = row.why.replace('\n', " ");
         if look.wide {
-            vec![row.kind, row.name, row.of, row.state, row.observed, row.since, why]
+            vec![row.kind, row.name, row.of, row.state, row.conditions, row.observed, row.since, why]
         } else {
             vec![row.kind, row.name, row.of, row.state, why]
         }
     };
-    columns(headers, rows.into_iter().map(cells))
+    columns_on(look.screen, headers, rows.into_iter().map(cells))
 }
 
 /// `namespace/name`, or the name alone.
@@ -238,10 +243,12 @@ fn seen(holder: &Value) -> Row {
     let generation = |condition: &Value| condition.get("observedGeneration").and_then(Value::as_u64);
     let observed = conditions.iter().filter_map(generation).max().map(|number| number.to_string()).unwrap_or_default();
     let since = conditions.iter().map(|condition| field(condition, "lastTransitionTime")).max().unwrap_or_default();
-    Row { observed, since, ..Row::default() }
+    let each =
+        conditions.iter().map(|condition| format!("{}={}", field(condition, "type"), field(condition, "status")));
+    Row { observed, since, conditions: each.collect::<Vec<_>>().join(","), ..Row::default() }
 }
 
-/// The conditions in a few words, and the message of the first that is not as it should be.
+/// `ok`, or the condition that is not as it should be, and its message.
 fn state(holder: &Value) -> (String, String) {
     let conditions = list(holder, "conditions");
     let bad = conditions
@@ -256,23 +263,24 @@ fn state(holder: &Value) -> (String, String) {
             None => (state, why),
         };
     }
-    let named = |wanted: &str| -> Vec<String> {
-        conditions
-            .iter()
-            .filter(|condition| field(condition, "status") == wanted)
-            .map(|condition| field(condition, "type"))
-            .collect()
-    };
-    let (good, open) = (named("True"), named("Unknown"));
+    let open = conditions.iter().find(|condition| field(condition, "status") == "Unknown");
     // Good as a whole, and yet there is something to say.
     let but = [PARTLY, "Overridden", "Warning", "Aggregated"];
     let but = conditions.iter().find(|condition| but.contains(&&*field(condition, "type")));
     let why = but.map(|condition| field(condition, "message")).unwrap_or_default();
-    match open.first() {
-        Some(first) => (format!("{} ({first} pending)", good.join(", ")), why),
-        None => (good.join(", "), why),
-    }
+    let state = match (open, but) {
+        (Some(open), _) => format!("{} pending", field(open, "type")),
+        (None, Some(but)) => field(but, "type"),
+        (None, None) => OK.to_owned(),
+    };
+    (state, why)
 }
+
+/// All conditions are as they should be.
+const OK: &str = "ok";
+
+/// So they are, and yet something of the object has no effect.
+const PROBLEM: &str = "problem";
 
 /// The condition of what cannot be used as a whole.
 const PARTLY: &str = "PartiallyInvalid";
@@ -301,13 +309,6 @@ fn field(holder: &Value, key: &str) -> String {
 
 fn first_of(first: String, second: String) -> String {
     if first.is_empty() { second } else { first }
-}
-
-/// A message in one line of at most 72 characters.
-fn shortened(text: &str) -> String {
-    const MAX: usize = 72;
-    let line = text.split('\n').next().unwrap_or_default();
-    if line.chars().count() <= MAX { line.to_owned() } else { line.chars().take(MAX - 1).chain(['…']).collect() }
 }
 
 #[cfg(test)]

@@ -31,8 +31,7 @@ fn an_envoy_proxy_has_a_line_for_each_that_names_it_with_its_kind_and_what_is_ig
     let odd = json!([condition("Accepted", "True", "it can be used"), condition("Warning", "True", "x is ignored")]);
     let status = json!({"ancestors": [entry("GatewayClass", good), entry("Gateway", odd)]});
     let proxy = json!({"kind": "EnvoyProxy", "metadata": {"name": "p"}, "status": status});
-    let wanted =
-        [["EnvoyProxy", "GatewayClass/a", "Accepted", ""], ["EnvoyProxy", "a", "Accepted, Warning", "x is ignored"]];
+    let wanted = [["EnvoyProxy", "GatewayClass/a", "ok", ""], ["EnvoyProxy", "a", "Warning", "x is ignored"]];
     assert_eq!(cells(&proxy), wanted);
     assert!(is_fine(&proxy));
 }
@@ -78,10 +77,13 @@ fn the_line_of_a_route_says_what_it_does_not_do_though_its_conditions_are_good()
         &all.iter().collect::<Vec<_>>(),
         &Earlier::of(&problems),
         &closed(&all),
-        Look { wide: false, cut: false },
+        Look { wide: false, screen: Screen::default() },
     );
     let routes: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("HTTPRoute")).collect();
-    let detail = |line: &&str| line.rsplit_once("Accepted").map(|(_, detail)| detail.trim().to_owned());
+    let detail = |line: &&str| {
+        let (state, detail) = line.rsplit_once("  problem  ").or_else(|| line.rsplit_once("  ok"))?;
+        Some(detail.trim().to_owned()).filter(|_| state.trim().starts_with("default/"))
+    };
     let details: Vec<String> = routes.iter().filter_map(detail).collect();
     assert_eq!(
         details,
@@ -109,25 +111,30 @@ fn an_object_of_which_an_earlier_version_serves_is_marked_with_the_reason_and_is
     let long = "x".repeat(100);
     let problems = [
         json!({"object": "HTTPRoute default/a", "text": long, "earlier": true}),
-        json!({"object": "HTTPRoute default/b", "text": "a rule cannot be used"}),
+        json!({"object": "HTTPRoute default/b", "severity": "error", "text": "a rule cannot be used"}),
     ];
     let (one, other) = (route("a"), route("b"));
     let (all, earlier) = ([&one, &other], Earlier::of(&problems));
     assert!(earlier.reason(&one).is_some() && earlier.reason(&other).is_none());
-    let told = |wide, cut| objects(&all, &earlier, &Closed::new(), Look { wide, cut });
-    let cut = format!("{}…", "x".repeat(71));
+    let told = |wide, width| {
+        let screen = Screen { width, colours: false };
+        objects(&all, &earlier, &Closed::new(), Look { wide, screen })
+    };
+    let cut = format!("{}…", "x".repeat(30));
     assert_eq!(
-        told(false, true),
+        told(false, Some(80)),
         format!(
-            "KIND       NAME       OF    STATE                      DETAIL\n\
-             HTTPRoute  default/a  edge  earlier version: Accepted  {cut}\n\
-             HTTPRoute  default/b  edge  Accepted\n"
+            "KIND       NAME       OF    STATE                DETAIL\n\
+             HTTPRoute  default/a  edge  earlier version: ok  {cut}\n\
+             HTTPRoute  default/b  edge  problem              a rule cannot be used\n"
         )
     );
-    assert!(told(false, false).contains(&long));
+    assert!(told(false, None).contains(&long));
     assert_eq!(
-        told(true, true).lines().nth(2),
-        Some("HTTPRoute  default/b  edge  Accepted                   4           2026-11-21T20:00:00Z")
+        told(true, None).lines().nth(2),
+        Some(
+            "HTTPRoute  default/b  edge  problem              Accepted=True  4           2026-11-21T20:00:00Z  a rule cannot be used"
+        )
     );
 }
 
@@ -136,7 +143,8 @@ fn told(object: &Value, problems: &[(&str, &str)]) -> Vec<String> {
     let problem =
         |(path, text): &(&str, &str)| json!({"object": key(object), "severity": "error", "path": path, "text": text});
     let problems: Vec<Value> = problems.iter().map(problem).collect();
-    let table = objects(&[object], &Earlier::of(&problems), &Closed::new(), Look { wide: false, cut: false });
+    let table =
+        objects(&[object], &Earlier::of(&problems), &Closed::new(), Look { wide: false, screen: Screen::default() });
     let behind_name = |line: &str| line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
     table.lines().skip(1).map(behind_name).collect()
 }
@@ -165,9 +173,9 @@ fn the_line_of_a_parent_says_nothing_of_another_one() {
     let of_all = ("spec.rules[0].matches[0].path.value", "it is not a path");
     for (path, message) in [("spec.parentRefs[1].sectionName", none), ("spec.hostnames", meets)] {
         let other = format!("other not Accepted: Because {message}");
-        assert_eq!(told(&route(message), &[(path, message)]), ["edge Accepted", &*other]);
+        assert_eq!(told(&route(message), &[(path, message)]), ["edge ok", &*other]);
         let with_all = told(&route(message), &[of_all, (path, message)]);
-        assert_eq!(with_all, ["edge Accepted it is not a path", &*other]);
+        assert_eq!(with_all, ["edge problem it is not a path", &*other]);
     }
 }
 
