@@ -105,9 +105,7 @@ pub(super) fn problems(
         of_objects,
         of_x_backends,
         envoy_proxies(g, &base),
-        g.derive("settings_problem", base.inputs.settings, move |_, (), settings| {
-            settings_problems(settings, base.options.file_mode)
-        }),
+        static_settings(g, &base),
         g.derive("policy_problem", reached, |_, key, reach| policy_problems(key, reach)),
         unsupported::problems(g, sources, attached),
         backend_policy_problems(g, sources.backend_policies, backends_reached),
@@ -122,6 +120,11 @@ pub(super) fn problems(
         g.derive("config_map_problem", config_maps, expiry),
         g.derive("trust_bundle_problem", trust_bundles, expiry),
     ]
+}
+
+fn static_settings(g: &mut Graph, base: &Base) -> Table<ProblemKey, Arc<Problem>> {
+    let file_mode = base.options.file_mode;
+    g.derive("settings_problem", base.inputs.settings, move |_, (), settings| settings_problems(settings, file_mode))
 }
 
 /// Fields of an `EnvoyProxy` without an effect.
