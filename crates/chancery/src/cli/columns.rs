@@ -29,7 +29,7 @@ impl Screen {
         if !std::io::stdout().is_terminal() {
             return Self::default();
         }
-        let set = std::env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok());
+        let set = std::env::var_os("COLUMNS").and_then(|text| text.to_str()?.parse::<usize>().ok());
         let size = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
         let width = set.or_else(size).filter(|width| *width > 0);
         Self { width, colours: super::colours() }
