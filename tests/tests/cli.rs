@@ -227,6 +227,7 @@ fn a_kind_that_nobody_reads_is_a_note_and_one_that_is_nearly_right_an_error() {
     exit code 1
     --- stdout
     warning: no object that is read in DIR: of files those are read whose names end with .yaml, .yml or .json
+
     0 objects: 0 errors, 1 warning, 1 note (--notes prints them); not read: 1 Deployment
     ");
 }

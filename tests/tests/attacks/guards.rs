@@ -131,8 +131,8 @@ fn broken() -> Vec<(&'static str, String, u16)> {
         ("case of the kind", kind("kind: securitypolicy"), 200),
         ("misspelt kind", kind("kind: SecurityPolicies"), 200),
         (
-            "list of the kind",
-            format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicyList\nitems:\n{listed}\n"),
+            "case of a list of the kind",
+            format!("apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicylist\nitems:\n{listed}\n"),
             200,
         ),
         ("list of another version", format!("apiVersion: v2\nkind: List\nitems:\n{listed}\n"), 200),
@@ -175,7 +175,7 @@ fn a_broken_policy_closes_what_can_be_read_of_its_targets() {
 
 #[test]
 fn a_broken_policy_closes_from_the_first_start() {
-    for name in ["label of a number", "list of the kind", "case of the group", "no targets", "guard twice"] {
+    for name in ["label of a number", "case of a list of the kind", "case of the group", "no targets", "guard twice"] {
         let (_, text, two) = broken().into_iter().find(|(this, ..)| *this == name).unwrap();
         World::start(&[], Some(&text)).until(500, two);
     }

@@ -44,7 +44,7 @@ fn run_without_arguments_says_what_it_looked_for() {
 
 #[test]
 fn validate_prints_problems_for_machines() {
-    let place = folder(&[("shop.yaml", SHOP.replace("port: 80\n---", "port: 81\n---").as_bytes())]);
+    let place = folder(&[("shop.yaml", SHOP.replace("- port: 80\n", "- port: 81\n").as_bytes())]);
     let printed = |format: &str| -> serde_json::Value {
         let output = run(place.path(), &["validate", "DIR", "-o", format], "");
         assert_eq!(output.status.code(), Some(1));
