@@ -46,7 +46,7 @@ fn a_folder_is_served_and_an_edit_is_live() {
     running.write("routes.yaml", &route("shop", &[("/c", "one")])).unwrap();
     until_answers(port, "/c", &answer("one"));
     assert_eq!(get(port, "x.example", "/a").unwrap().status, 404);
-    let status = running.status(&[]).unwrap();
+    let status = running.status(&["-o", "wide"]).unwrap();
     assert!(status.contains("default/shop") && status.contains("Programmed"), "{status}");
 }
 
