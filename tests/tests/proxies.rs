@@ -59,8 +59,12 @@ fn a_proxy_is_listed_and_shows_what_it_has_without_private_keys() {
     );
     let table = said(&running, &["list"]).unwrap();
     let lines: Vec<&str> = table.lines().collect();
-    let line = format!("default/edge  default/edge  envoy 1.40.0  {} accepted", edge["accepted"]);
-    assert_eq!(lines, ["NAME          GATEWAY       PROGRAM       CONFIGURATION", &line]);
+    assert_eq!(
+        lines,
+        ["NAME          GATEWAY       PROGRAM       STATE", "default/edge  default/edge  envoy 1.40.0  ok"]
+    );
+    let wide = said(&running, &["list", "-o", "wide"]).unwrap();
+    assert!(wide.contains(&format!("{} accepted", edge["accepted"])), "{wide}");
 
     let config = |words: &[&str]| said(&running, &[&["config", "edge"], words].concat()).unwrap();
     let summary = config(&[]);
