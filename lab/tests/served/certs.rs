@@ -83,6 +83,7 @@ fn a_proxy_outside_the_cluster_is_served_with_a_certificate_of_its_gateway() {
     let bootstrap = tls_example(&files)
         .unwrap()
         .replace("default/edge", "outside/edge")
+        .replace("  - { exact: /ready }\n", "  - { exact: /ready }\n  - { exact: /certs }\n")
         .replace("/tmp/envoy-admin.sock", admin.to_str().unwrap())
         .replace("address: chancery.example", &format!("address: {address}"))
         .replace("chancery.example", "chancery.chancery-system.svc");

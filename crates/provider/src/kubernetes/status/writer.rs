@@ -294,7 +294,7 @@ struct Write<'a> {
     kind: Kind,
     path: &'a str,
     ours: Option<Value>,
-    /// [`Observed::hash`] of that.
+    /// Hash of that, as [`super::Observed`] makes it.
     wanted: u64,
     settled: bool,
     contested: Option<(u64, Instant)>,
