@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::kubernetes::discovery::Served;
 use crate::kubernetes::seen::{Seen, Version, Word};
-use crate::kubernetes::status::{manager, referenced};
+use crate::kubernetes::status::referenced;
 
 /// For each object that can have a status of ours a hash of what is ours in the status that it has, so that what is there already is not
 /// written. A clone is the same table.
@@ -24,6 +24,7 @@ pub struct Observed(Arc<Inner>);
 
 struct Inner {
     controller: Box<str>,
+    manager: Box<str>,
     /// Objects of which what is ours changed on the server, while somebody wants to know.
     changed: Mutex<Option<HashSet<ObjectKey>>>,
     news: Notify,
@@ -35,29 +36,34 @@ struct Inner {
 
 #[derive(Default)]
 struct Rows {
-    /// Some 150 bytes each, with what is in them.
+    /// Some 100 bytes each, and what is kept of them.
     objects: HashMap<ObjectKey, Row>,
-    /// Bytes of the statuses that are kept.
+    /// Bytes that are kept.
     kept: usize,
+    /// Of those that have a class, or are one.
+    belonging: HashMap<ObjectKey, Belongs>,
 }
 
 struct Row {
     standing: Standing,
     /// Hash of the status as it was written: where it is the same nothing is looked at.
     written: u64,
+    /// What a write needs, if there was room ([`MOST_KEPT`]).
+    kept: Option<Box<Kept>>,
+}
+
+/// An object as it came last: its identity and its status.
+struct Kept {
     version: Version,
-    uid: SmolStr,
+    uid: Box<str>,
     generation: i64,
-    belongs: Belongs,
-    /// The status itself, while there is room ([`MOST_KEPT`]); empty where there is none.
-    status: Option<Box<[u8]>>,
+    /// Empty where it has none.
+    status: Box<[u8]>,
 }
 
 /// To which class an object belongs, and who writes that.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Belongs {
-    #[default]
-    Nowhere,
     /// A class, with the manager other than ours that wrote its status last.
     Itself(SmolStr),
     /// A Gateway, to the class of this name.
@@ -88,9 +94,12 @@ struct Metadata<'a> {
     resource_version: &'a str,
 }
 
-/// Bytes of statuses that are kept, so that those of some 8,000 routes are replaced without asking for them first. What came when there was no
-/// room is asked for.
+/// Bytes that are kept of objects, so that the statuses of some 7,000 routes are replaced without a request for them first. An object that came when
+/// there was no room is read first.
 const MOST_KEPT: usize = 8 << 20;
+
+/// Bytes of a UID (RFC 9562).
+const UID: usize = 36;
 
 impl Rows {
     fn insert(&mut self, key: &ObjectKey, row: Row) -> Option<Row> {
@@ -102,18 +111,33 @@ impl Rows {
 
     fn remove(&mut self, key: &ObjectKey) {
         self.kept -= self.objects.remove(key).as_ref().map_or(0, Row::bytes);
+        self.belonging.remove(key);
     }
 
-    /// A copy of a status, if there is room for it in place of what is kept of its object.
-    fn keep(&self, key: &ObjectKey, status: &[u8]) -> Option<Box<[u8]>> {
-        let before = self.objects.get(key).map_or(0, Row::bytes);
-        (self.kept - before + status.len() <= MOST_KEPT).then(|| status.into())
+    /// What a write of an object needs, if there is room for it in place of what is kept of it.
+    fn keep(&self, seen: &Seen) -> Option<Box<Kept>> {
+        let status = seen.status.as_deref().unwrap_or_default();
+        let kept = Kept::of(seen, status.into());
+        let before = self.objects.get(&seen.key).map_or(0, Row::bytes);
+        let has_room = self.kept - before + kept.bytes() <= MOST_KEPT;
+        (has_room && !seen.version.is_empty()).then(|| Box::new(kept))
     }
 }
 
 impl Row {
     fn bytes(&self) -> usize {
-        self.status.as_deref().map_or(0, <[u8]>::len)
+        self.kept.as_ref().map_or(0, |kept| kept.bytes())
+    }
+}
+
+impl Kept {
+    fn of(seen: &Seen, status: Box<[u8]>) -> Self {
+        let uid = seen.uid.as_deref().and_then(|uid| serde_json::from_slice(uid).ok()).unwrap_or_default();
+        Self { version: seen.version.clone(), uid, generation: seen.generation, status }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + UID + self.status.len()
     }
 }
 
@@ -138,11 +162,17 @@ impl Observed {
         &self.0.controller
     }
 
+    /// Returns the name under which the API server notes our writes.
+    pub(crate) fn manager(&self) -> &str {
+        &self.0.manager
+    }
+
     /// An empty table; entries of lists that are signed with this controller's name are ours.
     #[must_use]
     pub fn new(controller: &str) -> Self {
         Self(Arc::new(Inner {
             controller: controller.into(),
+            manager: manager(controller).into(),
             changed: Mutex::default(),
             news: Notify::new(),
             gateways: watch::Sender::new(false),
@@ -160,18 +190,18 @@ impl Observed {
     pub(crate) fn object(&self, key: &ObjectKey) -> Option<Value> {
         let kind = key.kind()?;
         let rows = self.rows();
-        let row = rows.objects.get(key).filter(|row| !row.version.is_empty())?;
-        let status = row.status.as_deref()?;
+        let Row { standing, kept, .. } = rows.objects.get(key)?;
+        let Kept { version, uid, generation, status } = kept.as_deref()?;
         let metadata = Metadata {
             name: key.name(),
             namespace: Some(key.namespace()).filter(|namespace| !namespace.is_empty()),
-            uid: &row.uid,
-            generation: row.generation,
-            resource_version: row.version.as_str(),
+            uid,
+            generation: *generation,
+            resource_version: version.as_str(),
         };
-        let status = Some(status).filter(|status| !status.is_empty()).map(serde_json::from_slice);
+        let status = Some(status).filter(|status| !status.is_empty()).map(|status| serde_json::from_slice(status));
         let object = Object {
-            api_version: format!("{}/{}", kind.group(), row.standing.api_version),
+            api_version: format!("{}/{}", kind.group(), standing.api_version),
             kind: key.kind_name(),
             metadata,
             status: status.transpose().ok()?,
@@ -185,11 +215,11 @@ impl Observed {
             return Some(key.name().into());
         }
         let rows = self.rows();
-        let class = |key: &ObjectKey| match &rows.objects.get(key)?.belongs {
+        let class = |key: &ObjectKey| match rows.belonging.get(key)? {
             Belongs::To(class) => Some(class.clone()),
             _ => None,
         };
-        match &rows.objects.get(key)?.belongs {
+        match rows.belonging.get(key)? {
             Belongs::Through(gateway) => class(gateway),
             _ => class(key),
         }
@@ -197,7 +227,7 @@ impl Observed {
 
     /// Returns the manager other than ours that wrote the status of a class last.
     pub(crate) fn other_writer(&self, class: &ObjectKey) -> Option<SmolStr> {
-        match &self.rows().objects.get(class)?.belongs {
+        match self.rows().belonging.get(class)? {
             Belongs::Itself(writer) => Some(writer.clone()),
             _ => None,
         }
@@ -255,26 +285,21 @@ impl Observed {
         let status = seen.status.as_deref().unwrap_or_default();
         let written = xxh3_64(status);
         let api_version = seen.api_version;
-        let belongs = belongs(kind, seen, &manager(&self.0.controller));
+        let belongs = belongs(kind, seen, self.manager());
         let mut rows = self.rows();
+        match belongs {
+            Some(belongs) => drop(rows.belonging.insert(seen.key.clone(), belongs)),
+            None => drop(rows.belonging.remove(&seen.key)),
+        }
         if let Some(row) = rows.objects.get_mut(&seen.key).filter(|row| row.written == written) {
             row.standing.api_version = api_version;
-            row.version.clone_from(&seen.version);
-            row.uid.clone_from(&seen.uid);
-            row.generation = seen.generation;
-            row.belongs = belongs;
+            if let Some(kept) = &mut row.kept {
+                **kept = Kept::of(seen, std::mem::take(&mut kept.status));
+            }
             return;
         }
         let own = self.hash(kind, std::str::from_utf8(status).unwrap_or_default());
-        let row = Row {
-            standing: Standing { api_version, own },
-            written,
-            version: seen.version.clone(),
-            uid: seen.uid.clone(),
-            generation: seen.generation,
-            belongs,
-            status: rows.keep(&seen.key, status),
-        };
+        let row = Row { standing: Standing { api_version, own }, written, kept: rows.keep(seen) };
         let old = rows.insert(&seen.key, row);
         if old.is_none_or(|old| old.standing.own != own) {
             self.tell(&seen.key);
@@ -319,12 +344,12 @@ impl Observed {
 }
 
 /// To which class an object says that it belongs.
-fn belongs(kind: Kind, seen: &Seen, ours: &str) -> Belongs {
+fn belongs(kind: Kind, seen: &Seen, ours: &str) -> Option<Belongs> {
     if !matches!(kind, Kind::Gateway | Kind::GatewayClass | Kind::ListenerSet) {
-        return Belongs::Nowhere;
+        return None;
     }
-    let object: Value = serde_json::from_slice(&seen.text).unwrap_or_default();
-    let found = match kind {
+    let object: Value = serde_json::from_slice(&seen.text).ok()?;
+    match kind {
         Kind::GatewayClass => other_writer(&object, ours).map(Belongs::Itself),
         Kind::Gateway => {
             object.pointer("/spec/gatewayClassName").and_then(Value::as_str).map(|name| Belongs::To(name.into()))
@@ -333,8 +358,7 @@ fn belongs(kind: Kind, seen: &Seen, ours: &str) -> Belongs {
             let parent = object.pointer("/spec/parentRef");
             parent.and_then(|parent| referenced(parent, seen.key.namespace())).map(Belongs::Through)
         }
-    };
-    found.unwrap_or_default()
+    }
 }
 
 /// Returns the manager other than ours that has something of `Accepted` in a status (`metadata.managedFields`) and wrote since we did; entries have
@@ -354,6 +378,16 @@ fn other_writer(object: &Value, ours: &str) -> Option<SmolStr> {
     let is_since = own.iter().all(|entry| word(entry, "time") <= word(last, "time"));
     Some(word(last, "manager").into()).filter(|manager: &SmolStr| is_since && !manager.is_empty())
 }
+
+/// The name under which the API server notes who writes: the controller's as far as it may be so long, without signs that mean something in a
+/// query.
+fn manager(controller: &str) -> String {
+    let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-._/".contains(sign) { sign } else { '-' };
+    controller.chars().take(LONGEST_MANAGER).map(plain).collect()
+}
+
+/// In signs (`fieldManager` of the API server).
+const LONGEST_MANAGER: usize = 128;
 
 /// When a condition changed last does not tell one status from another.
 const SINCE: &str = "lastTransitionTime";

@@ -25,8 +25,8 @@ pub(crate) struct Seen {
     /// In which version of its API it was read.
     pub(crate) api_version: &'static str,
     pub(crate) version: Version,
-    /// `metadata.uid`.
-    pub(crate) uid: SmolStr,
+    /// Its `metadata.uid`, as JSON.
+    pub(crate) uid: Option<Bytes>,
     /// `metadata.generation`; 0 where it has none.
     pub(crate) generation: i64,
     /// Hash of all that is kept of it.
@@ -75,7 +75,7 @@ impl Seen {
             key: resource.key(namespace.as_deref().unwrap_or_default(), &name),
             api_version: resource.api_version(),
             version: Version::new(version.as_deref().unwrap_or_default()),
-            uid: uid.as_deref().unwrap_or_default().into(),
+            uid: uid.map(|uid| text.slice_ref(uid.get().as_bytes())),
             generation,
             kept: kept.wrapping_add(kept_too).wrapping_add(of_status),
             text: text.clone(),
@@ -184,7 +184,7 @@ struct Metadata<'a> {
     name: Option<Cow<'a, str>>,
     namespace: Option<Cow<'a, str>>,
     version: Option<Cow<'a, str>>,
-    uid: Option<Cow<'a, str>>,
+    uid: Option<&'a RawValue>,
     generation: i64,
     kept: u64,
 }
@@ -221,7 +221,7 @@ impl<'de> Visitor<'de> for MetadataVisitor {
                 "annotations" => metadata.kept = metadata.kept.wrapping_add(annotations(value)),
                 _ => {
                     match &*name {
-                        "uid" => metadata.uid = word(),
+                        "uid" => metadata.uid = Some(value),
                         "generation" => metadata.generation = value.get().parse().unwrap_or_default(),
                         _ => {}
                     }

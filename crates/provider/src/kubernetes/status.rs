@@ -27,7 +27,6 @@ use crate::kubernetes::{Error, Observed, Pace};
 
 pub use board::Board;
 pub(crate) use class_conflicts::object as referenced;
-pub(crate) use writer::manager;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::kubernetes::seen::Seen;
 use crate::kubernetes::target::Resource;
+use serde_json::json;
 
 fn hash(kind: Kind, status: &str) -> u64 {
     Observed::new("ours").hash(kind, status)
@@ -55,4 +56,28 @@ fn what_may_have_been_left_is_an_entry_of_ours_or_the_status_of_a_set_of_listene
     let mut found: Vec<String> = observed.with_ours().iter().map(|key| key.name().to_owned()).collect();
     found.sort_unstable();
     assert_eq!(found, ["ours", "set"]);
+}
+
+#[test]
+fn objects_are_kept_while_there_is_room() {
+    let observed = Observed::new("ours");
+    let note = |name: &str, version: &str, words: &str| {
+        let metadata = json!({ "name": name, "uid": "u-1", "generation": 3, "resourceVersion": version });
+        let object = json!({ "metadata": metadata, "spec": { "a": 1 }, "status": { "words": words } });
+        let seen = Seen::look(Resource::Kind(Kind::GatewayClass, "v1"), &object.to_string().into()).unwrap();
+        observed.note(&seen);
+        seen.key
+    };
+    let key = note("small", "1", "a");
+    note("small", "2", "a");
+    let metadata = json!({ "name": "small", "uid": "u-1", "generation": 3, "resourceVersion": "2" });
+    let whole = json!({ "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": metadata, "status": { "words": "a" } });
+    assert_eq!(observed.object(&key), Some(whole));
+    let large = note("large", "3", &"a".repeat(MOST_KEPT - 1_000));
+    assert!(observed.object(&large).is_some());
+    let last = note("last", "4", &"a".repeat(1_000));
+    assert_eq!(observed.object(&last), None, "it has to be read first");
+    observed.forget(&large);
+    note("last", "5", &"b".repeat(1_000));
+    assert!(observed.object(&last).is_some());
 }

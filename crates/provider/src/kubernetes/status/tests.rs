@@ -86,6 +86,15 @@ impl Stage {
         Self { state, changed, observed, board, leads, refused, server, writer, stop }
     }
 
+    /// One that writes to a server which answers every write so, with a class whose status waits.
+    async fn refused(refusal: StatusCode) -> (Self, ObjectKey) {
+        let stage = Self::leading().await;
+        stage.lock().refusal = Some(refusal);
+        let key = stage.class("one", &Value::Null);
+        stage.board.put(key.clone(), Some(accepted("Mine")));
+        (stage, key)
+    }
+
     /// One that writes.
     async fn leading() -> Self {
         let stage = Self::new().await;
@@ -280,10 +289,7 @@ async fn a_gateway_is_among_the_first_of_thousands_that_wait() {
 
 #[tokio::test]
 async fn a_server_that_asks_to_wait_is_given_time() {
-    let mut stage = Stage::leading().await;
-    stage.lock().refusal = Some(StatusCode::TOO_MANY_REQUESTS);
-    let key = stage.class("one", &Value::Null);
-    stage.board.put(key, Some(accepted("Mine")));
+    let (mut stage, _) = Stage::refused(StatusCode::TOO_MANY_REQUESTS).await;
     stage.until(|state| state.attempts >= 5).await;
     assert!(stage.refused.borrow().is_empty(), "that is no problem yet");
     stage.lock().refusal = None;
@@ -293,10 +299,7 @@ async fn a_server_that_asks_to_wait_is_given_time() {
 
 #[tokio::test]
 async fn what_is_refused_is_told_and_written_once_it_may_be() {
-    let mut stage = Stage::leading().await;
-    stage.lock().refusal = Some(StatusCode::FORBIDDEN);
-    let key = stage.class("one", &Value::Null);
-    stage.board.put(key.clone(), Some(accepted("Mine")));
+    let (mut stage, key) = Stage::refused(StatusCode::FORBIDDEN).await;
     let told = timeout(DEADLINE, stage.refused.wait_for(|refused| !refused.is_empty())).await.expect("it is told");
     assert_eq!(told.unwrap()[0].0, key);
     stage.lock().refusal = None;
@@ -307,10 +310,7 @@ async fn what_is_refused_is_told_and_written_once_it_may_be() {
 
 #[tokio::test]
 async fn who_leads_no_longer_tells_nothing() {
-    let mut stage = Stage::leading().await;
-    stage.lock().refusal = Some(StatusCode::FORBIDDEN);
-    let key = stage.class("one", &Value::Null);
-    stage.board.put(key, Some(accepted("Mine")));
+    let (mut stage, _) = Stage::refused(StatusCode::FORBIDDEN).await;
     timeout(DEADLINE, stage.refused.wait_for(|refused| !refused.is_empty())).await.expect("it is told").unwrap();
     stage.leads.send_replace(false);
     timeout(DEADLINE, stage.refused.wait_for(Vec::is_empty)).await.expect("it is withdrawn").unwrap();

@@ -309,12 +309,12 @@ impl Write<'_> {
         // An object that was made anew is another one.
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         let written = xxh3_64_with_seed(uid.as_bytes(), wanted);
-        let manager = manager(&options.controller);
+        let manager = options.observed.manager();
         if ours.is_none() && kind.own_status() == Some(OwnStatus::Whole) {
             if !whole {
                 return Ok(None);
             }
-            if !is_written_by(&object, &manager) {
+            if !is_written_by(&object, manager) {
                 return Ok(Some(Done::Same));
             }
         }
@@ -344,16 +344,6 @@ impl Write<'_> {
         Ok(Some(Done::Written(written)))
     }
 }
-
-/// The name under which the API server notes who writes: the controller's as far as it may be so long, without signs that mean something in a
-/// query.
-pub(crate) fn manager(controller: &str) -> String {
-    let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-._/".contains(sign) { sign } else { '-' };
-    controller.chars().take(LONGEST_MANAGER).map(plain).collect()
-}
-
-/// In signs (`fieldManager` of the API server).
-const LONGEST_MANAGER: usize = 128;
 
 fn path(kind: Kind, version: &'static str, key: &ObjectKey) -> String {
     let target = Target::one(Resource::Kind(kind, version), key);

@@ -39,11 +39,12 @@ impl Stage {
             self.written_by(key, manager);
         }
         self.board.put(key.clone(), Some(accepted("Mine")));
-        let told = timeout(DEADLINE, self.refused.wait_for(|refused| !refused.is_empty())).await.expect("it is told");
-        let told = told.unwrap().clone();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0].0, *key);
-        Arc::clone(&told[0].1)
+        let found =
+            timeout(DEADLINE, self.refused.wait_for(|refused| !refused.is_empty())).await.expect("it is reported");
+        let found = found.unwrap().clone();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].0, *key);
+        Arc::clone(&found[0].1)
     }
 
     fn gateway_of(&self, name: &str, class: &str) -> ObjectKey {
