@@ -158,7 +158,7 @@ impl Decoder<'_> {
     }
 
     /// The same inside a list of one kind, which an item without `apiVersion` and `kind` is of.
-    fn document_in(&mut self, root: Cursor<'_, '_>, list: Option<(&str, &str)>) {
+    fn document_in(&mut self, root: Cursor<'_, '_>, list: Option<(&str, &str, Kind)>) {
         let Value::Map(_) = root.value() else {
             let text = format!("an object is a map with apiVersion and kind, this is {}", root.value().type_name());
             return self.add(None, root, Severity::Error, "", text);
@@ -166,7 +166,7 @@ impl Decoder<'_> {
         let text = |name: &str| root.get(name).and_then(Cursor::as_str);
         let untyped = list.filter(|_| root.get("apiVersion").is_none() && root.get("kind").is_none());
         let (Some(version), Some(kind)) =
-            untyped.map_or((text("apiVersion"), text("kind")), |(version, kind)| (Some(version), Some(kind)))
+            untyped.map_or((text("apiVersion"), text("kind")), |(version, kind, _)| (Some(version), Some(kind)))
         else {
             let missing = if text("kind").is_some() { "apiVersion" } else { "kind" };
             let text = format!("{missing} is missing, or is no string");
@@ -176,22 +176,20 @@ impl Decoder<'_> {
         if version == "v1" && kind == "List" {
             return self.items(root, None);
         }
-        let group = version.split_once('/').map_or("", |(group, _)| group);
-        let item =
-            kind.strip_suffix("List").filter(|item| Kind::find(group, item).is_some() && root.get("items").is_some());
-        if let Some(item) = item {
-            return self.items(root, Some((version, item)));
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        let item = kind.strip_suffix("List").filter(|_| root.get("items").is_some());
+        if let Some((item, known)) = item.and_then(|item| Some((item, Kind::find(group, item)?))) {
+            return self.items(root, Some((version, item, known)));
         }
         if kind.eq_ignore_ascii_case("List") && root.get("items").is_some() {
             let text = "a list of objects has apiVersion v1 and kind List: nothing in it is read";
             self.add(None, root.get("kind").unwrap_or(root), Severity::Error, "kind", text.to_owned());
             return self.remnants(root, None, &Fault { path: "kind".into(), text: text.into() });
         }
-        let (group, version) = version.split_once('/').unwrap_or(("", version));
         match Kind::find(group, kind) {
-            Some(known) if known.versions().contains(&version) => self.object(known, root),
+            Some(known) if known.versions().contains(&short) => self.object(known, root),
             Some(known) => {
-                let text = format!("version {version} of {kind} is not read; write {}", known.api_version());
+                let text = format!("version {short} of {kind} is not read; write {}", known.api_version());
                 let key = self.key(Some(known), root, group, kind).filter(|_| known.is_attached());
                 let at = root.get("apiVersion").unwrap_or(root);
                 self.add(key.as_ref(), at, Severity::Error, "apiVersion", text.clone());
@@ -205,7 +203,7 @@ impl Decoder<'_> {
     }
 
     /// The objects of a list, which is of one kind or of any.
-    fn items(&mut self, root: Cursor<'_, '_>, list: Option<(&str, &str)>) {
+    fn items(&mut self, root: Cursor<'_, '_>, list: Option<(&str, &str, Kind)>) {
         match root.get("items") {
             Some(items) if matches!(items.value(), Value::List(_) | Value::Null) => {
                 items.items().filter(|item| !item.is_null()).for_each(|item| self.document_in(item, list));
@@ -213,9 +211,7 @@ impl Decoder<'_> {
             other => {
                 let text = "a list has its objects in items, a list".to_owned();
                 self.add(None, other.unwrap_or(root), Severity::Error, "items", text.clone());
-                let group = |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
-                let kind = list.and_then(|(version, kind)| Kind::find(&group(version), kind));
-                self.remnants(root, kind, &Fault { path: "items".into(), text: text.into() });
+                self.remnants(root, list.map(|(.., kind)| kind), &Fault { path: "items".into(), text: text.into() });
             }
         }
     }

@@ -376,13 +376,13 @@ fn items_of_a_list_of_one_kind_are_of_it_unless_they_say_another() {
 fn renamed_field_of_a_backend_tls_policy_is_named_by_its_new_name() {
     let target = "targetRefs: [{group: \"\", kind: Service, name: web}]";
     let head = "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {name: b}\n";
-    let told = |fields: &str| lines(&all(&format!("{head}spec: {{{target}, {fields}}}\n")));
+    let problems_of = |fields: &str| lines(&all(&format!("{head}spec: {{{target}, {fields}}}\n")));
     for (fields, new) in [
         ("tls: {hostname: a.example}", "tls is not a field here and is ignored; it is validation now"),
         ("validation: {hostname: a.example, wellKnownCACerts: System}", "wellKnownCACertificates"),
         ("validation: {hostname: a.example, caCertRefs: []}", "caCertificateRefs"),
     ] {
-        let found = told(fields);
+        let found = problems_of(fields);
         assert!(found.iter().any(|line| line.contains(new) && line.contains("is not a field here")), "{found:?}");
     }
 }
