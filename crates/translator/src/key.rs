@@ -280,17 +280,10 @@ pub(crate) fn route_name(route: &ObjectKey) -> String {
     if route.kind() == Some(Kind::HttpRoute) { name } else { format!("{}/{name}", route.kind_name()) }
 }
 
-/// The name of a rule without a name of its own, in one of its route. No rule has it as a name, as those hold no slash.
-fn entry_name(route: &str, rule: u16) -> Arc<str> {
-    format!("{route}/rule/{rule}").into()
-}
-
-/// Returns the name of a rule among those of all routes: `<namespace>/<name>/<rule's name>`, which its entries have too, or `…/rule/<number>` of a rule
-/// without one, with the kind in front where it is not an `HTTPRoute`.
+/// Returns the name of a rule among those of all routes, which its entries have in Envoy: the [`route_name`], and behind a slash its own name.
 #[must_use]
-pub fn rule_entry_name(route: &ObjectKey, number: u16, rule: Option<&str>) -> Arc<str> {
-    let route = route_name(route);
-    rule.map_or_else(|| entry_name(&route, number), |name| format!("{route}/{name}").into())
+pub fn rule_name(route: &ObjectKey, rule: &str) -> Arc<str> {
+    format!("{}/{rule}", route_name(route)).into()
 }
 
 /// The [`route_name`] at the beginning of a name of one of its entries. No namespace begins with a capital letter.

@@ -78,7 +78,7 @@ pub use crate::digest::Digest;
 pub use crate::explain::{Explanation, Given, GivenBy, LeftOut, Missing, explain};
 pub use crate::gating::Effective;
 pub use crate::http_route::AttachedRoute;
-pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey, rule_entry_name};
+pub use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey, rule_name};
 pub use crate::output::Outputs;
 pub use crate::raw::refusal;
 pub use crate::regex::MAX_PROGRAM_SIZE;

@@ -21,7 +21,7 @@ use super::spelling;
 use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
-use crate::key::{BackendKey, Place, Rank, route_name};
+use crate::key::{BackendKey, Place, Rank, route_name, rule_name};
 use crate::route_budget;
 use crate::session::Persistence;
 
@@ -272,7 +272,7 @@ pub(super) fn compile<'r, L: Lookup>(
     let mut rules = Vec::with_capacity(written.len());
     let mut idle = Vec::new();
     for (number, rule) in (0_u16..).zip(&written) {
-        let name = rule.name.map_or_else(|| base.clone(), |name| format!("{base}/{name}").into());
+        let name = rule.name.map_or_else(|| base.clone(), |name| rule_name(&route.meta().key, name));
         targets.enter_rule(rule.name);
         let matches = matches(rule, number, &mut losses, problems);
         let (filters, answer) = match rule_body(targets, rule, number, &matches, (&mut losses, problems)) {

@@ -227,7 +227,7 @@ fn gateway_of_a_class_that_is_not_there_is_a_warning_unless_its_name_is_known() 
         let listeners = json!([{"name": "http", "protocol": "HTTP", "port": 80}]);
         let spec = json!({"gatewayClassName": class, "listeners": listeners});
         let problems = World::with([object(Kind::Gateway, "web", spec)]).all_problems();
-        let told = format!("{severity}: Gateway default/web: spec.gatewayClassName");
-        assert!(problems.iter().any(|problem| problem.starts_with(&told)), "{class}: {problems:?}");
+        let line = format!("{severity}: Gateway default/web: spec.gatewayClassName");
+        assert!(problems.iter().any(|problem| problem.starts_with(&line)), "{class}: {problems:?}");
     }
 }

@@ -45,8 +45,8 @@ fn a_broken_reference_costs_its_share_and_says_why() {
     }
     for none in [json!([]), json!([{"name": "v1", "port": 80, "weight": 0}])] {
         world.apply([to(none)]);
-        let told = ["Accepted=True/Accepted", "ResolvedRefs=True/ResolvedRefs", "Warning=True/NoBackends"];
-        assert_eq!(world.parent("r", 0), told);
+        let conditions = ["Accepted=True/Accepted", "ResolvedRefs=True/ResolvedRefs", "Warning=True/NoBackends"];
+        assert_eq!(world.parent("r", 0), conditions);
         assert_eq!(world.ask("default/web/80", "x", "/"), "500");
     }
     world.apply([to(json!([{"name": "v1", "port": 80}]))]);

@@ -136,8 +136,8 @@ fn second_rule_with_a_match_of_the_same_route_is_a_warning() {
     };
     let mut world = World::with([shared(&["a"]), spec(&["/a", "/b", "/a"])]);
     let [warning] = &*world.problems() else { panic!("{:?}", world.problems()) };
-    let told = "warning: HTTPRoute infra/r: spec.rules[2].matches[0]: spec.rules[0].matches[0] is the same";
-    assert!(warning.starts_with(told), "{warning}");
+    let line = "warning: HTTPRoute infra/r: spec.rules[2].matches[0]: spec.rules[0].matches[0] is the same";
+    assert!(warning.starts_with(line), "{warning}");
     world.apply([spec(&["/a", "/b"])]);
     assert_eq!(world.problems(), [""; 0]);
 }

@@ -273,11 +273,11 @@ fn certificate_for_another_host_is_served_with_a_warning() {
     ] {
         let world = World::with([gateway("web", json!([https("https", host, json!({"name": "cert"}))])), with(names)]);
         let found = world.problems();
-        let told = format!(
+        let line = format!(
             "warning: Gateway default/web: spec.listeners[0].tls.certificateRefs: no certificate here is for {host} ("
         );
         assert!(
-            if is_for { found.is_empty() } else { found.len() == 1 && found[0].starts_with(&told) },
+            if is_for { found.is_empty() } else { found.len() == 1 && found[0].starts_with(&line) },
             "{host} {names:?}: {found:?}"
         );
     }
