@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::dump::{Entry, Kind, entries, list, name, text};
 use crate::cli::columns::{Screen, columns_on};
 
-/// A rule of an object, as the admin API answers by the name that Envoys have for it.
+/// A rule of an object, as the admin API answers by the name of its routes in Envoy.
 #[derive(Debug, Deserialize)]
 pub(super) struct Rule {
     object: Option<String>,
@@ -75,18 +75,13 @@ fn row(domains: &str, route: &Value, rules: &Rules) -> Vec<String> {
 
 /// The path, and what else a request must have (`envoy.config.route.v3.RouteMatch`).
 fn matched(matched: &Value) -> String {
-    let at = |pointer: &str| matched.pointer(pointer).and_then(Value::as_str);
-    let path = if let Some(path) = at("/path") {
-        format!("={path}")
-    } else if let Some(prefix) = at("/path_separated_prefix") {
-        format!("{prefix}/*")
-    } else if let Some(prefix) = at("/prefix") {
-        format!("{prefix}*")
-    } else if let Some(expression) = at("/safe_regex/regex") {
-        format!("~{expression}")
-    } else {
-        "other".to_owned()
-    };
+    const PATHS: [Form; 4] = [
+        ("/path", "=", ""),
+        ("/path_separated_prefix", "", "/*"),
+        ("/prefix", "", "*"),
+        ("/safe_regex/regex", "~", ""),
+    ];
+    let path = formed(matched, &PATHS).unwrap_or_else(|| "other".to_owned());
     let condition = |one: &Value| match text(one, "name") {
         method if method == ":method" => value(one).trim_start_matches('=').to_owned(),
         name => format!("{name}{}", value(one)),
@@ -96,20 +91,26 @@ fn matched(matched: &Value) -> String {
     [path].into_iter().chain(all).collect::<Vec<_>>().join(" ")
 }
 
-/// The value of a header or parameter (`envoy.type.matcher.v3.StringMatcher`), in a form that tells kinds apart.
-fn value(one: &Value) -> String {
-    let not = if one.get("invert_match") == Some(&Value::Bool(true)) { "!" } else { "" };
-    let at = |pointer: &str| one.pointer(pointer).and_then(Value::as_str);
-    let value = if let Some(exact) = at("/string_match/exact") {
-        format!("={exact}")
-    } else if let Some(expression) = at("/string_match/safe_regex/regex") {
-        format!("~{expression}")
-    } else if let Some(prefix) = at("/string_match/prefix") {
-        format!("={prefix}*")
-    } else {
-        String::new()
+/// A field with a text, and the signs before and behind the text that show which field it is.
+type Form = (&'static str, &'static str, &'static str);
+
+/// The first of these fields that is there.
+fn formed(holder: &Value, forms: &[Form]) -> Option<String> {
+    let shown = |(field, before, behind): &Form| {
+        holder.pointer(field).and_then(Value::as_str).map(|text| format!("{before}{text}{behind}"))
     };
-    format!("{not}{value}")
+    forms.iter().find_map(shown)
+}
+
+/// The value of a header or parameter (`envoy.type.matcher.v3.StringMatcher`).
+fn value(one: &Value) -> String {
+    const VALUES: [Form; 3] = [
+        ("/string_match/exact", "=", ""),
+        ("/string_match/safe_regex/regex", "~", ""),
+        ("/string_match/prefix", "=", "*"),
+    ];
+    let not = if one.get("invert_match") == Some(&Value::Bool(true)) { "!" } else { "" };
+    format!("{not}{}", formed(one, &VALUES).unwrap_or_default())
 }
 
 /// Clusters with their weights, or the answer.

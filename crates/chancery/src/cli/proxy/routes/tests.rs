@@ -8,7 +8,7 @@ use super::*;
 fn each_route_has_a_row_with_its_rule_and_line() {
     let routes = json!([
         {
-            "name": "default/shop/rule/0",
+            "name": "default/shop/cart",
             "match": { "path_separated_prefix": "/cart", "headers": [
                 { "name": ":method", "string_match": { "exact": "GET" } },
                 { "name": "x", "string_match": { "safe_regex": { "regex": "a+" } } },
@@ -34,7 +34,7 @@ fn each_route_has_a_row_with_its_rule_and_line() {
         place: place.map(str::to_owned),
     };
     let rules = Rules::from([
-        ("default/shop/rule/0".to_owned(), rule("spec.rules[0]", Some("shop.yaml:9:5"))),
+        ("default/shop/cart".to_owned(), rule("spec.rules[0]", Some("shop.yaml:9:5"))),
         ("default/shop/login".to_owned(), rule("spec.rules[1]", None)),
     ]);
     let shown = table(&dump, &rules, false, Screen::default());
@@ -53,6 +53,6 @@ fn each_route_has_a_row_with_its_rule_and_line() {
         ]
     );
     let wide = table(&dump, &rules, true, Screen::default());
-    assert!(wide.contains("active") && wide.contains("default/shop/rule/0"), "{wide}");
+    assert!(wide.contains("active") && wide.contains("default/shop/cart"), "{wide}");
     assert_eq!(table(&Value::Null, &rules, false, Screen::default()), "no routes\n");
 }
