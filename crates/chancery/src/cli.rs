@@ -158,7 +158,7 @@ impl ClusterArgs {
         }
     }
 
-    /// Where the objects are that are asked for.
+    /// The namespace of the requested objects.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }

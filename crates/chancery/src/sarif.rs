@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The schema by which others check it.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// Stands for the folder that relative paths begin at; whoever shows the log says which it is.
+/// Stands for the folder that relative paths begin at, which the viewer of the log knows.
 const ROOT: &str = "%SRCROOT%";
 
 /// One log with one run. Files below `folder` have paths that begin there, so that the log is the same on every machine.

@@ -35,10 +35,10 @@ fn a_missing_option_is_wrong_usage() {
 
 #[test]
 fn run_without_arguments_says_what_it_looked_for() {
-    let told = told(Path::new(NOWHERE), &["run"], "");
-    assert!(told.starts_with("exit code 2\n"), "{told}");
+    let printed = told(Path::new(NOWHERE), &["run"], "");
+    assert!(printed.starts_with("exit code 2\n"), "{printed}");
     for words in ["no folder is named", "kubeconfig", "Pod", "chancery run DIR", "chancery run --kubeconfig FILE"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(printed.contains(words), "{words}: {printed}");
     }
 }
 
@@ -68,7 +68,7 @@ fn an_object_is_named_once() {
         (["mesh/shop", ""], "there is no kind mesh"),
     ] {
         let words: Vec<&str> = ["status"].into_iter().chain(words).filter(|word| !word.is_empty()).collect();
-        let told = told(Path::new(NOWHERE), &words, "");
-        assert!(told.starts_with("exit code 2\n") && told.contains(complaint), "{told}");
+        let printed = told(Path::new(NOWHERE), &words, "");
+        assert!(printed.starts_with("exit code 2\n") && printed.contains(complaint), "{printed}");
     }
 }

@@ -8,7 +8,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// Blanks between two columns.
 const GAP: usize = 2;
 
-/// The least width to which a cell is cut: names of this length can be told apart as a rule.
+/// The least width to which a cell is cut: names of this length differ as a rule.
 const LEAST: usize = 12;
 
 /// The header of the column that has a colour: what becomes of the object of a row.

@@ -104,7 +104,7 @@ fn list(running: &Running, output: Format, watch: bool) -> anyhow::Result<Outcom
     }
 }
 
-/// Those of the namespace that is asked for.
+/// Those of the requested namespace.
 fn listed(running: &Running) -> anyhow::Result<Vec<Value>> {
     let mut data = connected(running)?;
     let namespace = |proxy: &Value| {

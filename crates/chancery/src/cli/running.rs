@@ -38,7 +38,7 @@ pub(crate) struct RunningArgs {
 }
 
 impl RunningArgs {
-    /// The namespace of the objects that are asked for.
+    /// The namespace of the requested objects.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.cluster.namespace()
     }
@@ -48,7 +48,7 @@ impl RunningArgs {
 pub(crate) struct Running {
     runtime: Runtime,
     place: Place,
-    /// The namespace of the objects that are asked for.
+    /// The namespace of the requested objects.
     namespace: Option<String>,
     /// What was said last of who is asked.
     told: RefCell<String>,
@@ -90,7 +90,7 @@ impl Running {
         Ok(Self { runtime, place, namespace, told: RefCell::default() })
     }
 
-    /// The only namespace that is asked for.
+    /// The requested namespace; none: all.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }

@@ -65,13 +65,13 @@ fn no_kind(kind: &str) -> String {
     format!("there is no kind {kind}{meant}; there are {}, and {PROBLEMS}", kinds())
 }
 
-/// The objects that are asked for.
+/// The requested objects.
 #[derive(Default)]
 struct Selection {
     kind: Option<String>,
     name: Option<String>,
     namespace: Option<String>,
-    /// Problems are asked for in place of objects.
+    /// Problems are requested, and no objects.
     problems: bool,
 }
 

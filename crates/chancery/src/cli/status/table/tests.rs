@@ -116,22 +116,22 @@ fn an_object_of_which_an_earlier_version_serves_is_marked_with_the_reason_and_is
     let (one, other) = (route("a"), route("b"));
     let (all, earlier) = ([&one, &other], Earlier::of(&problems));
     assert!(earlier.reason(&one).is_some() && earlier.reason(&other).is_none());
-    let told = |wide, width| {
+    let table = |wide, width| {
         let screen = Screen { width, colours: false };
         objects(&all, &earlier, &Closed::new(), Look { wide, screen })
     };
     let cut = format!("{}…", "x".repeat(30));
     assert_eq!(
-        told(false, Some(80)),
+        table(false, Some(80)),
         format!(
             "KIND       NAME       OF    STATE                DETAIL\n\
              HTTPRoute  default/a  edge  earlier version: ok  {cut}\n\
              HTTPRoute  default/b  edge  problem              a rule cannot be used\n"
         )
     );
-    assert!(told(false, None).contains(&long));
+    assert!(table(false, None).contains(&long));
     assert_eq!(
-        told(true, None).lines().nth(2),
+        table(true, None).lines().nth(2),
         Some(
             "HTTPRoute  default/b  edge  problem              Accepted=True  4           2026-11-21T20:00:00Z  a rule cannot be used"
         )
