@@ -280,7 +280,8 @@ pub(crate) fn route_name(route: &ObjectKey) -> String {
     if route.kind() == Some(Kind::HttpRoute) { name } else { format!("{}/{name}", route.kind_name()) }
 }
 
-/// Returns the name of a rule among those of all routes, which its entries have in Envoy: the [`route_name`], and behind a slash its own name.
+/// Returns the name of a rule among those of all routes, which its entries have in Envoy: `<namespace>/<route>/<rule>`, with the kind in front where it is
+/// not an `HTTPRoute`.
 #[must_use]
 pub fn rule_name(route: &ObjectKey, rule: &str) -> Arc<str> {
     format!("{}/{rule}", route_name(route)).into()
