@@ -224,11 +224,11 @@ fn late_by_endpoints(
         g.index("endpoint_sum_by_payer", sums, |piece: &Chunk<ClusterPayer, ClusterCharge>, _| [piece.group.clone()]);
     let crowded = g.derive_group("crowded_payer", sums, move |_, payer, sums| {
         let all: u64 = sums.values().sum();
-        (all > u64::from(budget.namespace)).then(|| (payer.clone(), ()))
+        (all > u64::from(budget.endpoints())).then(|| (payer.clone(), ()))
     });
     // A cluster is paid for by the oldest route that has it. One that does not fit in costs those behind it nothing.
     let late = g.derive("route_late_by_endpoints", crowded, move |cx, payer, ()| {
-        let (mut left, mut paid) = (budget.namespace, BTreeSet::new());
+        let (mut left, mut paid) = (budget.endpoints(), BTreeSet::new());
         let mut late = Vec::new();
         for (key, charges) in cx.members(by_payer, payer).iter() {
             let new = charges.iter().filter(|charge| charge.payer == *payer && !paid.contains(*charge));

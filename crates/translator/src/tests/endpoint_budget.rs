@@ -71,7 +71,7 @@ fn delivered(world: &World) -> usize {
 
 #[test]
 fn ports_addresses_and_policies_multiply_within_a_bound() {
-    let mut world = World::within(4_096);
+    let mut world = World::within(2_048);
     world.apply([web(), ports("v1", 16), slice("v1", 16, 60)]);
     let names: Vec<String> = (0..10).map(|at| format!("r{at}")).collect();
     world.apply(names.iter().map(|name| policy(name)));
@@ -91,7 +91,7 @@ fn ports_addresses_and_policies_multiply_within_a_bound() {
 
 #[test]
 fn a_cluster_that_many_routes_share_counts_once() {
-    let mut world = World::within(4_096);
+    let mut world = World::within(2_048);
     world.apply([web(), service("v1", 80), slice("v1", 0, 1_000)]);
     world.apply((0..200).map(|at| route(&format!("r{at}"), "v1", 1)));
     assert!((0..200).all(|at| accepted(&world, Kind::HttpRoute, &format!("r{at}")).0));
@@ -99,7 +99,7 @@ fn a_cluster_that_many_routes_share_counts_once() {
 
 #[test]
 fn endpoints_that_change_move_no_route_within_their_step() {
-    let mut world = World::within(4_096);
+    let mut world = World::within(2_048);
     world.apply([web(), service("v1", 80), slice("v1", 0, 70), policy("r0")]);
     world.apply((0..100).map(|at| aged(route(&format!("r{at}"), "v1", 1), at)));
     let runs = |world: &World, names: &[&str]| {
@@ -127,7 +127,7 @@ fn endpoints_that_change_move_no_route_within_their_step() {
 fn each_listener_of_datagrams_has_the_endpoints_once_more() {
     let listeners: Vec<Value> =
         (0..9).map(|at| json!({"name": format!("l{at}"), "port": 2_000 + at, "protocol": "UDP"})).collect();
-    let mut world = World::within(1_024);
+    let mut world = World::within(512);
     let to = json!([{"backendRefs": [{"name": "u", "port": 53}]}]);
     let udp = json!([{"port": 53, "protocol": "UDP"}]);
     let mut meta = ObjectMeta::new(ObjectKey::of(Kind::EndpointSlice, "default", "u-1"));
@@ -147,10 +147,10 @@ fn each_listener_of_datagrams_has_the_endpoints_once_more() {
 }
 
 #[test]
-fn large_honest_uses_stay_far_below_the_bound() {
-    let most = crate::RouteBudget::default().namespace;
-    // 1,000 Services of 100 endpoints, and 50,000 of two.
-    for endpoints in [1_000 * 128, 50_000 * 2] {
-        assert!(endpoints <= most / 4, "{endpoints}");
+fn large_honest_uses_stay_below_the_bound() {
+    let most = crate::RouteBudget::default().endpoints();
+    // 1,000 Services of 100 endpoints, 50,000 of two, and what benchmarks and the product's promise have: 50,000 of ten.
+    for endpoints in [1_000 * 128, 50_000 * 2, 50_000 * 16] {
+        assert!(endpoints <= most, "{endpoints}");
     }
 }
