@@ -43,16 +43,10 @@ macro_rules! route_kinds {
                 }
             }
 
-            /// `spec.rules[].name` of each rule.
-            #[must_use]
-            pub fn rules(&self) -> Vec<Option<&str>> {
-                match self { $(Self::$variant(route) => route.spec.rules.iter().map(|rule| rule.name.as_deref()).collect(),)+ }
-            }
-
             /// `spec.rules[].name`, of rules that have one.
             #[must_use]
             pub fn rule_names(&self) -> Vec<&str> {
-                self.rules().into_iter().flatten().collect()
+                match self { $(Self::$variant(route) => route.spec.rules.iter().filter_map(|rule| rule.name.as_deref()).collect(),)+ }
             }
 
             /// Everything in `spec.rules[].backendRefs[]`.

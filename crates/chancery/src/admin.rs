@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `/status?after=N` | every status and problem as JSON; waits until the revision is beyond `N` |
 //! | `/explain?workload=NAMESPACE/NAME` | which objects make what a workload gets |
-//! | `/rules` | the object and line of each rule that has a name, by the name of its routes in Envoy |
+//! | `/rules` | the object and line of each rule, by the name of its routes in Envoy |
 //! | `/proxies` | every proxy that is connected to this process, and how it stands to its configuration |
 //! | `/graph` | the nodes of the graph with rows, runs and time |
 //! | `/load` | what proxies send to each cluster, as they report it |
@@ -55,7 +55,7 @@ use reports::Reports;
 const INDEX: &str = "\
 GET /status?after=N                    statuses and problems; waits until the revision is beyond N
 GET /explain?workload=NAMESPACE/NAME   the objects that make what a workload gets
-GET /rules                             the object and line of each rule that has a name, by the name of its routes in Envoy
+GET /rules                             the object and line of each rule, by the name of its routes in Envoy
 GET /proxies                           the connected proxies and how much of their configuration they accepted
 GET /graph                             the nodes of the graph with rows, runs and time
 GET /load                              the load of each cluster, as proxies report it

@@ -551,7 +551,7 @@ impl Asking {
         .await
     }
 
-    /// The objects and lines of rules that have names, by the names of their routes in Envoy; `None` if the core has ended.
+    /// The objects and lines of rules, by the names of their routes in Envoy; `None` if the core has ended.
     pub(crate) async fn rules(&self) -> Option<Value> {
         let question = |core: &Core| report::rule_sources(core.translator.stored(), core.translator.graph());
         let (sources, texts) = (self.ask(question).await?, self.texts.clone());

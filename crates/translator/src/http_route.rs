@@ -16,6 +16,7 @@ use ir::route::{Action, PathMatch, ValueMatch};
 
 pub(crate) use self::attach::Verdict;
 use self::attach::{Attachment, Taken, attach};
+pub use self::compile::rule_names;
 pub(crate) use self::compile::{Answers, fail};
 use self::compile::{Flavour, compile};
 pub(crate) use self::filter::check_token;

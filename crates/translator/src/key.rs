@@ -280,13 +280,6 @@ pub(crate) fn route_name(route: &ObjectKey) -> String {
     if route.kind() == Some(Kind::HttpRoute) { name } else { format!("{}/{name}", route.kind_name()) }
 }
 
-/// Returns the name of a rule among those of all routes, which its entries have in Envoy: `<namespace>/<route>/<rule>`, with the kind in front where it is
-/// not an `HTTPRoute`.
-#[must_use]
-pub fn rule_name(route: &ObjectKey, rule: &str) -> Arc<str> {
-    format!("{}/{rule}", route_name(route)).into()
-}
-
 /// The [`route_name`] at the beginning of a name of one of its entries. No namespace begins with a capital letter.
 pub(crate) fn route_named(entry: &str) -> String {
     let parts = if entry.starts_with(|first: char| first.is_ascii_uppercase()) { 3 } else { 2 };

@@ -9,7 +9,7 @@ use engine::Graph;
 use provider::file::Texts;
 use serde_json::{Value, json};
 use store::Store;
-use translator::{Outputs, rule_name};
+use translator::{Outputs, rule_names};
 
 /// So many problems get the name that may be meant. Each is compared with all names of its kind and namespace, a microsecond per
 /// name: a second for 10,000 names.
@@ -68,7 +68,7 @@ pub(crate) fn findings(store: &Store, graph: &Graph, outputs: Outputs) -> Findin
     Findings { told, derived, names, earlier, unread }
 }
 
-/// The objects and lines of rules that have names, by the names of their routes in Envoy, without the lines that only files have.
+/// The objects and lines of rules, by the names of their routes in Envoy, without the lines that only files have.
 pub(crate) struct RuleSources(Vec<(Arc<str>, Problem)>);
 
 /// Returns those of all routes.
@@ -77,11 +77,11 @@ pub(crate) fn rule_sources(store: &Store, graph: &Graph) -> RuleSources {
     let keys = RouteObject::KINDS.iter().flat_map(|kind| tables.keys(graph, *kind));
     let routes = keys.filter_map(|key| Some((key, graph.get(tables.routes, key)?)));
     let rules = routes.flat_map(|(key, route)| {
-        let rule = |(index, name): (usize, Option<&str>)| {
+        let rule = |(index, name): (usize, Arc<str>)| {
             let sought = Problem::of(key, format!("spec.rules[{index}]"), Severity::Note, "");
-            Some((rule_name(key, name?), placed(store, graph, &Arc::new(sought))))
+            (name, placed(store, graph, &Arc::new(sought)))
         };
-        route.rules().into_iter().enumerate().filter_map(rule).collect::<Vec<_>>()
+        rule_names(route).into_iter().enumerate().map(rule).collect::<Vec<_>>()
     });
     RuleSources(rules.collect())
 }

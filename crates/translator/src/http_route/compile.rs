@@ -10,7 +10,7 @@ use api::http_route::{
     SessionPersistence,
 };
 use api::stream_route::StreamRule;
-use api::{Fault, Kind, RouteObject};
+use api::{Fault, Kind, ObjectKey, RouteObject};
 use hashbrown::HashMap;
 use ir::Route;
 use ir::route::{Action, Backend, Destination, Forward, MaybeFilters, Respond, Retry, RouteMatch, Session};
@@ -21,7 +21,7 @@ use super::spelling;
 use super::target::{Resolved, Targets};
 use super::{Entry, Finding, ListenerPort, Lookup, Unusable};
 use crate::backend::Treatment;
-use crate::key::{BackendKey, Place, Rank, route_name, rule_name};
+use crate::key::{BackendKey, Place, Rank, route_name, short_hash};
 use crate::route_budget;
 use crate::session::Persistence;
 
@@ -173,8 +173,34 @@ fn written(route: &RouteObject) -> Vec<Written<'_>> {
     }
 }
 
+/// Returns the names that the rules of a route have in Envoy, in the order of the route.
+#[must_use]
+pub fn rule_names(route: &RouteObject) -> Vec<Arc<str>> {
+    let usable = |rule: &Written<'_>| -> Vec<RouteMatch> {
+        rule.matches.compiled().into_iter().filter_map(|one| one.ok().map(|(_, matched)| matched)).collect()
+    };
+    written(route).iter().map(|rule| name_of(&route.meta().key, rule, usable(rule).iter())).collect()
+}
+
+/// Returns the name of a rule among those of all routes: `<namespace>/<route>/<rule>`, with the kind in front where it is not an `HTTPRoute`. A rule without a name
+/// has a hash of its matches for one, so that a rule which is put in front of it changes nothing. Connections and datagrams have the name of their route.
+fn name_of<'m>(key: &ObjectKey, rule: &Written<'_>, matches: impl Iterator<Item = &'m RouteMatch>) -> Arc<str> {
+    let base = route_name(key);
+    match rule.name {
+        Some(name) => format!("{base}/{name}").into(),
+        None if key.kind().is_some_and(Kind::is_stream_route) => base.into(),
+        None => {
+            let texts: Vec<String> = matches.filter_map(|matched| serde_json::to_string(matched).ok()).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            format!("{base}/{}", short_hash(&texts)).into()
+        }
+    }
+}
+
 struct Rule<'r> {
     name: Arc<str>,
+    /// The name that sessions of its clients depend on.
+    of_sessions: Arc<str>,
     number: u16,
     matches: Vec<(u16, Rank, RouteMatch)>,
     filters: Draft<'r>,
@@ -267,14 +293,16 @@ pub(super) fn compile<'r, L: Lookup>(
 ) -> Rules<'r> {
     let answer = Answers::of(route.meta().key.kind());
     let mut losses = Losses { reason: None, texts: Vec::new(), lost: 0, answer };
-    let base: Arc<str> = route_name(&route.meta().key).into();
+    let key = &route.meta().key;
     let written = written(route);
     let mut rules = Vec::with_capacity(written.len());
     let mut idle = Vec::new();
     for (number, rule) in (0_u16..).zip(&written) {
-        let name = rule.name.map_or_else(|| base.clone(), |name| rule_name(&route.meta().key, name));
         targets.enter_rule(rule.name);
         let matches = matches(rule, number, &mut losses, problems);
+        let name = name_of(key, rule, matches.iter().map(|(_, _, matched)| matched));
+        // A match that is edited ends no session.
+        let of_sessions = rule.name.map_or_else(|| route_name(key).into(), |_| Arc::clone(&name));
         let (filters, answer) = match rule_body(targets, rule, number, &matches, (&mut losses, problems)) {
             Ok(body) => body,
             Err(text) => {
@@ -288,9 +316,9 @@ pub(super) fn compile<'r, L: Lookup>(
             problems.push(Finding::warning(format!("spec.rules[{number}].backendRefs"), text));
         }
         losses.lost += usize::from(matches.is_empty());
-        rules.push(Rule { name, number, matches, filters, answer });
+        rules.push(Rule { name, of_sessions, number, matches, filters, answer });
     }
-    if !route.meta().key.kind().is_some_and(Kind::is_stream_route) {
+    if !key.kind().is_some_and(Kind::is_stream_route) {
         problems.extend(unreached(&rules));
     }
     problems.extend(losses.texts.iter().map(|text| {
@@ -343,7 +371,7 @@ impl Rule<'_> {
                 || fail(matched, "a redirect without settings".into()),
                 |redirect| Action::Redirect(Box::new(redirect)),
             ),
-            Answer::Forward(targeted) => targeted.forward(matched, flavour, &self.name),
+            Answer::Forward(targeted) => targeted.forward(matched, flavour, &self.of_sessions),
         };
         let filters = match &self.answer {
             Answer::Fail(_) => MaybeFilters::default(),

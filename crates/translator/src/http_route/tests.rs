@@ -8,7 +8,7 @@ use api::{Kind, LabelSelector, Object, ObjectKey, RouteObject};
 use ir::route::{Action, Backend, PathMatch};
 use serde_json::{Value, json};
 
-use super::{ListenerPort, Lookup, RouteOutcome, Verdict, evaluate};
+use super::{ListenerPort, Lookup, RouteOutcome, Verdict, evaluate, rule_names};
 use crate::backend::{BackendFault, Encryption, Sendable};
 use crate::backend_traffic_policy::PolicyTarget;
 use crate::hostname::Hostname;
@@ -294,9 +294,22 @@ fn filters_of_a_backend_that_cannot_be_done_cost_its_share_only() {
 
 #[test]
 fn names_come_from_the_object_and_the_rule_and_never_from_a_position() {
-    let named = outcome(json!([{"name": "one", "backendRefs": v1()}, {"backendRefs": v1()}]));
-    let names: Vec<String> = routes(&named).iter().map(|route| route.name.to_string()).collect();
-    assert_eq!(names, ["default/r/one", "default/r"]);
+    let of = |rules| {
+        let object = object(Kind::HttpRoute, "r", json!({"parentRefs": [{"name": "web"}], "rules": rules}));
+        let Object::HttpRoute(route) = object else { panic!("another kind") };
+        rule_names(&RouteObject::HttpRoute(route)).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let named = json!({"name": "one", "backendRefs": v1()});
+    let at = |path: &str| json!({"matches": [{"path": {"value": path}}], "backendRefs": v1()});
+    let names = of(json!([named, at("/a"), at("/b")]));
+    let [one, a, b] = &*names else { panic!("{names:?}") };
+    assert_eq!(one, "default/r/one");
+    assert!(a != b && a.starts_with("default/r/") && b.len() == "default/r/".len() + 8, "{names:?}");
+    assert_eq!(of(json!([at("/b"), named, at("/a")])), [b, one, a].map(String::clone));
+    let compiled = outcome(json!([named, at("/a"), at("/b")]));
+    let routes: Vec<String> = routes(&compiled).iter().map(|route| route.name.to_string()).collect();
+    assert_eq!(routes, names);
+    assert!(names.iter().all(|name| crate::key::route_named(name) == "default/r"));
 }
 
 #[test]
