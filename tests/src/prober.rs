@@ -1,11 +1,12 @@
 //! Requests without pause while something happens, each with the answers that are right for it at any moment.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::client::{Answer, Kept};
+use crate::client::{Answer, Kept, KeptOn, KeptPlain};
 use crate::wait::until;
 
 /// A path with the bodies that are right for it: `404` is that status, and `down` no answer at all.
@@ -93,14 +94,22 @@ impl Drop for Asking<'_> {
     }
 }
 
+/// Asks in cleartext, on one connection for as long as the server keeps it.
+pub fn over_kept(port: u16) -> impl FnMut(&str) -> anyhow::Result<Answer> {
+    over_each(move || KeptPlain::connect(port))
+}
+
 /// Asks over TLS, on one connection for as long as the server keeps it.
 pub fn over_kept_tls(port: u16, certificates: &[&str]) -> impl FnMut(&str) -> anyhow::Result<Answer> {
+    over_each(move || Kept::connect(port, "x.example", certificates))
+}
+
+fn over_each<S: Read + Write>(
+    connect: impl Fn() -> anyhow::Result<KeptOn<S>>,
+) -> impl FnMut(&str) -> anyhow::Result<Answer> {
     let mut kept = None;
     move |path| {
-        let mut connection = match kept.take() {
-            Some(connection) => connection,
-            None => Kept::connect(port, "x.example", certificates)?,
-        };
+        let mut connection = kept.take().map_or_else(&connect, Ok)?;
         let (answer, last) = connection.get_and_tell("x.example", path)?;
         kept = (!last).then_some(connection);
         Ok(answer)

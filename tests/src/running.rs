@@ -19,6 +19,9 @@ pub struct Running {
     child: Option<Child>,
     starts: u32,
     more: Vec<String>,
+    envoy: Option<PathBuf>,
+    chancery: Option<PathBuf>,
+    drain: &'static str,
 }
 
 impl Running {
@@ -29,7 +32,7 @@ impl Running {
     pub fn prepare() -> anyhow::Result<Self> {
         let place = tempfile::Builder::new().prefix("chancery-test-").tempdir()?;
         std::fs::create_dir(place.path().join("conf"))?;
-        Ok(Self { place, child: None, starts: 0, more: Vec::new() })
+        Ok(Self { place, child: None, starts: 0, more: Vec::new(), envoy: None, chancery: None, drain: "0s" })
     }
 
     /// Starts it with these arguments more.
@@ -37,6 +40,23 @@ impl Running {
     pub fn with(mut self, arguments: &[&str]) -> Self {
         self.more.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self
+    }
+
+    /// Gives connections of an Envoy that is replaced this long, instead of no time.
+    #[must_use]
+    pub fn with_drain(mut self, time: &'static str) -> Self {
+        self.drain = time;
+        self
+    }
+
+    /// Starts this program from now on.
+    pub fn use_chancery(&mut self, program: PathBuf) {
+        self.chancery = Some(program);
+    }
+
+    /// Starts it with this Envoy from now on.
+    pub fn use_envoy(&mut self, program: PathBuf) {
+        self.envoy = Some(program);
     }
 
     /// Writes a file of the folder as editors do: a new file renamed over the old one.
@@ -73,15 +93,15 @@ impl Running {
     pub fn begin(&mut self) -> anyhow::Result<()> {
         self.starts += 1;
         let log = File::options().create(true).append(true).open(self.log_file())?;
-        let child = Command::new(binary::chancery()?)
-            .args(["run", "--drain-time", "0s", "--dir"])
+        let child = Command::new(self.chancery.clone().map_or_else(binary::chancery, Ok)?)
+            .args(["run", "--drain-time", self.drain, "--dir"])
             .arg(self.conf())
             .arg("--state-dir")
             .arg(self.state())
             .arg("--ready-file")
             .arg(self.ready_file())
             .arg("--envoy")
-            .arg(binary::envoy()?)
+            .arg(self.envoy.clone().map_or_else(binary::envoy, Ok)?)
             .args(&self.more)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -249,7 +269,9 @@ impl Drop for Running {
             }
         }
         for envoy in self.envoys() {
+            let memory = shared_memory(envoy);
             let _ = kill(envoy, Signal::SIGKILL);
+            let _ = memory.map(std::fs::remove_file);
         }
         if std::thread::panicking() {
             let log = self.log();
@@ -287,6 +309,13 @@ pub fn ask(state: &Path, path: &str) -> std::io::Result<UnixStream> {
         "GET {path} HTTP/1.1\r\nhost: chancery\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
     )?;
     Ok(admin)
+}
+
+/// The file of the memory that an Envoy shares with its successor. Chancery removes it, unless it is gone before its Envoy.
+fn shared_memory(envoy: Pid) -> Option<PathBuf> {
+    let line = std::fs::read_to_string(format!("/proc/{envoy}/cmdline")).ok()?;
+    let base: u32 = line.split('\0').skip_while(|word| *word != "--base-id").nth(1)?.parse().ok()?;
+    Some(Path::new("/dev/shm").join(format!("envoy_shared_memory_{}", base * 10)))
 }
 
 /// Processes that were started below the state folder and whose program is Envoy.

@@ -4,6 +4,7 @@ mod certs;
 mod columns;
 mod descriptors;
 mod explain;
+mod orphan;
 mod permissions;
 mod proxy;
 mod run;
@@ -56,6 +57,9 @@ enum Verb {
     /// Drain the Envoy of this Pod: what a Pod's `preStop` hook calls
     #[command(hide = true)]
     Shutdown(shutdown::ShutdownArgs),
+    /// Start an Envoy that lives on when this process ends
+    #[command(name = infra::host::orphan::VERB, hide = true)]
+    Orphan(orphan::OrphanArgs),
     /// Print a completion script for a shell
     Completion {
         /// Which shell
@@ -259,6 +263,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Certs(args) => certs::run(&args),
         Verb::Shutdown(args) => shutdown::run(&args),
+        Verb::Orphan(args) => orphan::run(&args),
         Verb::Version => version(),
         Verb::Completion { shell } => completion(shell),
     }

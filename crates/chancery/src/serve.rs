@@ -385,6 +385,7 @@ fn search(args: &RunArgs) -> EnvoySearch {
 fn host_options(args: &RunArgs, layout: Layout, served: BTreeSet<Arc<str>>) -> HostOptions {
     let mut options = HostOptions::new(layout, EnvoyFinder::new(search(args)), Arc::new(bootstrap));
     options.drain = args.drain_time;
+    options.orphans = true;
     options.most = args.most_proxies();
     options.served = served.into_iter().map(FleetName).collect();
     options

@@ -29,12 +29,14 @@ mod binary;
 mod drain;
 mod error;
 mod fact;
+mod handover;
 mod holder;
 mod launch;
 mod layout;
 mod left;
 mod lock;
 mod log;
+pub mod orphan;
 mod ownership;
 mod port;
 mod process;
@@ -85,6 +87,8 @@ pub struct HostOptions {
     pub served: BTreeSet<FleetName>,
     /// Proxies at a time. A further one waits until one of them is gone; those that ran before this process count, and stay.
     pub most: usize,
+    /// This program has [`orphan::VERB`], by which Envoys are started. Without, they are children, and those that can hand over end with the thread that started them.
+    pub orphans: bool,
     /// Envoy's log level where a Gateway says nothing: trace, debug, info, warning, error or critical.
     pub log_level: String,
 }
@@ -101,6 +105,7 @@ impl HostOptions {
             listener_drain: Duration::from_secs(600),
             served: BTreeSet::new(),
             most: FEWEST_PROXIES,
+            orphans: false,
             log_level: "warning".to_owned(),
         }
     }

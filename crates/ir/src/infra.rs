@@ -85,10 +85,19 @@ pub struct ProxyOptions {
 
 /// Envoy's options that are ours to give, short forms included, and whether a value follows. Envoy ends at its start when one is
 /// given twice, so [`ProxyOptions::extra_args`] has none of them; whoever starts a proxy uses none but these.
-pub const OWN_OPTIONS: [(&str, bool); 11] = [
+pub const OWN_OPTIONS: [(&str, bool); 20] = [
     ("-c", true),
     ("--config-path", true),
     ("--disable-hot-restart", false),
+    ("--base-id", true),
+    ("--base-id-path", true),
+    ("--use-dynamic-base-id", false),
+    ("--skip-hot-restart-on-no-parent", false),
+    ("--restart-epoch", true),
+    ("--socket-path", true),
+    ("--socket-mode", true),
+    ("--parent-shutdown-time-s", true),
+    ("--skip-hot-restart-parent-stats", false),
     ("--concurrency", true),
     ("--drain-time-s", true),
     ("--drain-strategy", true),

@@ -82,6 +82,12 @@ pub enum Error {
         /// The system's words.
         reason: io::Error,
     },
+    /// An Envoy hands no sockets over.
+    #[error("the envoy hands no sockets over")]
+    Silent,
+    /// An Envoy that was to take over does not serve.
+    #[error("the new envoy does not take over: {0}")]
+    Successor(String),
     /// A running Envoy could not be watched.
     #[error("cannot watch process {pid}: {reason} (Linux 5.3 or newer is needed)")]
     Watch {

@@ -23,6 +23,8 @@ const QUIET_COMPONENTS: [(&str, &str); 1] = [("config", "error")];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
+    /// It gets another parent than this process.
+    pub(crate) orphan: bool,
     pub(crate) args: Vec<String>,
     /// Number of the first arguments, which a running Envoy cannot change.
     pub(crate) fixed: usize,
@@ -45,8 +47,12 @@ impl Launch {
             "-c".to_owned(),
             // Below its folder, where it is started: all users of a machine can read the arguments.
             BOOTSTRAP.to_owned(),
-            // Several Envoys on one machine would share memory by their base id; we never start a second epoch.
-            "--disable-hot-restart".to_owned(),
+            // For its successor, to which it passes its sockets: see `handover`.
+            "--socket-mode".to_owned(),
+            "600".to_owned(),
+            "--parent-shutdown-time-s".to_owned(),
+            "0".to_owned(),
+            "--skip-hot-restart-parent-stats".to_owned(),
             "--concurrency".to_owned(),
             concurrency.to_string(),
             "--drain-time-s".to_owned(),
@@ -66,7 +72,8 @@ impl Launch {
         let fixed = args.len();
         args.extend(["--log-level".to_owned(), log_level.clone(), "--component-log-level".to_owned()]);
         args.push(join_levels(&component_log_levels));
-        Self { program: envoy.path.clone(), args, fixed, bootstrap, identity, log_level, component_log_levels }
+        let (program, orphan) = (envoy.path.clone(), options.orphans);
+        Self { program, orphan, args, fixed, bootstrap, identity, log_level, component_log_levels }
     }
 
     /// The levels by component as Envoy wants them: `config:error,upstream:debug`.

@@ -14,6 +14,7 @@ use ir::{FleetName, Infra};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Error;
+use super::handover;
 use super::process::search;
 use super::token::{Token, random, try_random};
 
@@ -79,6 +80,10 @@ pub struct ProxyPaths {
     pub(crate) wanted: PathBuf,
     /// Which process runs: see [`super::process::Record`].
     pub(crate) record: PathBuf,
+    /// The same of a successor that does not serve yet.
+    pub(crate) next_record: PathBuf,
+    /// The number of the memory that its Envoys share: see [`super::handover`].
+    pub(crate) memory: PathBuf,
     /// The fleet's name, so that a folder can be told from its hash.
     pub(crate) owner: PathBuf,
     /// The folder of the two sockets: `dir`, or a shorter one.
@@ -211,6 +216,8 @@ impl Layout {
             output: dir.join("output.log"),
             wanted: dir.join("wanted.json"),
             record: dir.join("envoy.pid"),
+            next_record: dir.join("next.pid"),
+            memory: dir.join("memory"),
             owner: dir.join(OWNER),
             sockets,
             dir,
@@ -279,9 +286,11 @@ impl ProxyPaths {
     /// Removes the files of this proxy, and its folders if nothing of others is in them: the xDS server may be listening
     /// there for the proxy's successor.
     pub(crate) fn remove(&self) {
-        let Self { wanted, record, bootstrap, log, output, kept_token, token_file, owner, .. } = self;
+        handover::forget(self);
+        handover::remove_sockets(&self.sockets);
+        let Self { wanted, record, next_record, bootstrap, log, output, kept_token, token_file, owner, .. } = self;
         self.remove_admin_socket();
-        for file in [wanted, record, bootstrap, log, output, kept_token, token_file, owner] {
+        for file in [wanted, record, next_record, bootstrap, log, output, kept_token, token_file, owner] {
             let _absent = std::fs::remove_file(file);
         }
         for dir in [&self.sockets, &self.dir] {
@@ -352,7 +361,7 @@ fn remove_nameless(gateways: &Path, sockets: &Path) {
         let names = names.filter_map(|name| name.into_string().ok());
         for name in names.filter(|name| is_drawn(name) && !named.contains(name)) {
             let folder = place.join(&name);
-            if search(&sockets.join(&name).join(BOOTSTRAP), &BTreeSet::new()).is_none() {
+            if search(&sockets.join(&name).join(BOOTSTRAP), &BTreeSet::new()).is_empty() {
                 remove_left(&folder);
             }
         }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use ir::FleetName;
 use tokio::sync::{oneshot, watch};
 
+use super::handover;
 use super::process::Process;
 use super::retired::Retired;
 use super::run::{Ending, Order};
+use super::supervise::replace::end_unfinished;
 use super::{Layout, ProxyPaths, drain};
 
 /// An Envoy that runs.
@@ -39,6 +41,7 @@ impl LeftEnvoy {
             for home in layout.earlier_paths(&fleet).into_iter().chain([layout.paths(&fleet)]) {
                 let retired = Retired::earlier(&home);
                 let leaving = retired.iter().map(|retired| retired.process.pid).collect();
+                end_unfinished(&home, &leaving);
                 let serving = Process::adopt(&home, &leaving).inspect_err(
                     |error| tracing::warn!(gateway = fleet.as_str(), %error, "cannot find out which envoy runs"),
                 );
@@ -74,6 +77,7 @@ impl LeftEnvoy {
         let is_gone = super::process::start_time(self.pid).is_none();
         if is_gone {
             retired.forget();
+            handover::forget(&self.home);
         }
         is_gone
     }

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
+use super::handover::Lineage;
 use super::launch::Launch;
 use super::layout::{BOOTSTRAP, write_whole};
+use super::orphan;
 use super::readable::readable;
 use super::{Error, ProxyPaths};
 
@@ -48,13 +52,19 @@ pub(crate) struct Record {
 impl Process {
     /// Starts Envoy and records it. Its output goes to files and not to us, so that it goes on when we are gone; its own
     /// process group keeps a terminal's Ctrl-C from it.
-    pub(crate) fn start(launch: &Launch, paths: &ProxyPaths) -> Result<Self, Error> {
+    pub(crate) async fn start(launch: &Launch, lineage: Option<Lineage>, paths: &ProxyPaths) -> Result<Self, Error> {
         let append = |path: &Path| {
             let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
             opened.map_err(Error::file("open", path))
         };
+        if launch.orphan && lineage.is_some() {
+            let output = (append(&paths.output)?, append(&paths.log)?);
+            let pid = orphan(launch, lineage, &paths.sockets, output).await?;
+            return Ok(Self::watch(pid, Some(launch.identity.clone()))?.recorded(paths));
+        }
         let mut child = Command::new(&launch.program)
             .args(&launch.args)
+            .args(Lineage::arguments(lineage))
             .current_dir(&paths.sockets)
             .stdin(Stdio::null())
             .stdout(append(&paths.output)?)
@@ -72,10 +82,15 @@ impl Process {
             }
         };
         process.child = Some(child);
-        if let Err(error) = process.record().write(&paths.record) {
+        Ok(process.recorded(paths))
+    }
+
+    fn recorded(self, paths: &ProxyPaths) -> Self {
+        if let Err(error) = self.record().write(&paths.record) {
+            let pid = self.pid;
             tracing::warn!(pid, %error, "the record of this envoy is written later; until then a later chancery knows it by its arguments");
         }
-        Ok(process)
+        self
     }
 
     /// The Envoy of these files that runs already: the recorded one, or one that was started by a process which died before
@@ -86,7 +101,7 @@ impl Process {
         {
             return Ok(Some(process));
         }
-        match search(&paths.bootstrap, leaving) {
+        match search(&paths.bootstrap, leaving).first().copied() {
             Some(pid) => Self::running(pid, (None, Known::Nothing), paths),
             None => Ok(None),
         }
@@ -120,7 +135,7 @@ impl Process {
         let Ok(line) = std::fs::read(format!("/proc/{}/cmdline", self.pid)) else { return false };
         let mut words = line.strip_suffix(&[0]).unwrap_or(&line).split(|byte| *byte == 0);
         let program = words.next() == Some(launch.program.as_os_str().as_bytes());
-        let count = words.clone().count() == launch.args.len();
+        let count = words.clone().count() >= launch.args.len();
         let same = words.zip(&launch.args).take(launch.fixed).all(|(word, arg)| word == arg.as_bytes());
         let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let runs = file(Path::new(&format!("/proc/{}/exe", self.pid)));
@@ -154,7 +169,16 @@ impl Process {
             None => {
                 // Readable for ever once the process is gone (pidfd_open(2)), so the readiness is not cleared.
                 let _ready = self.descriptor.readable().await;
-                "how is unknown, it was started by an earlier chancery".to_owned()
+                // As the first process of a container we are the parent of orphans: nothing else reaps them.
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+                match waitid(WaitId::PidFd(self.descriptor.get_ref().as_fd()), options) {
+                    Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
+                        (Some(code), _) => format!("exit status: {code}"),
+                        (None, Some(signal)) => format!("signal: {signal}"),
+                        (None, None) => "how is unknown".to_owned(),
+                    },
+                    _ => "how is unknown: it has another parent".to_owned(),
+                }
             }
         }
     }
@@ -165,6 +189,35 @@ impl Process {
             tracing::debug!(pid = self.pid, %error, "signal not delivered");
         }
     }
+}
+
+/// Until the first of two short processes has said the number of the second.
+const ORPHANED: Duration = Duration::from_secs(10);
+
+/// Starts Envoy with init as its parent, and returns its number: see [`orphan`].
+async fn orphan(
+    launch: &Launch,
+    lineage: Option<Lineage>,
+    folder: &Path,
+    (output, log): (File, File),
+) -> Result<u32, Error> {
+    let failed = |reason: std::io::Error| Error::Start { path: launch.program.clone(), reason };
+    let child = Command::new(orphan::OWN)
+        .args([orphan::VERB, orphan::FIRST])
+        .arg(&launch.program)
+        .args(&launch.args)
+        .args(Lineage::arguments(lineage))
+        .current_dir(folder)
+        .stdin(output)
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .map_err(failed)?;
+    let said = timeout(ORPHANED, child.wait_with_output()).await;
+    let said = said.map_err(|_late| failed(ErrorKind::TimedOut.into()))?.map_err(failed)?;
+    let pid = std::str::from_utf8(&said.stdout).ok().and_then(|words| words.trim().parse().ok());
+    pid.ok_or_else(|| failed(std::io::Error::other(format!("its starter ended ({})", said.status))))
 }
 
 impl Record {
@@ -203,8 +256,13 @@ fn runs_from(pid: u32, bootstrap: &Path, known: Known) -> bool {
     let ours =
         || std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|p| p.uid() == rustix::process::geteuid().as_raw());
     let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-    let mut args = line.split(|byte| *byte == 0).skip_while(|arg| *arg != b"-c");
-    let (_, Some(named)) = (args.next(), args.next()) else { return false };
+    let mut args = line.split(|byte| *byte == 0);
+    if args.clone().skip(1).take(2).eq([orphan::VERB, orphan::FIRST].map(str::as_bytes)) {
+        // It ends at once, and the second step becomes the Envoy.
+        return false;
+    }
+    args.by_ref().find(|arg| *arg == b"-c");
+    let Some(named) = args.next() else { return false };
     let is_whole = named == bootstrap.as_os_str().as_bytes();
     let is_below =
         || named == BOOTSTRAP.as_bytes() && bootstrap.parent().is_some_and(|folder| is_in(pid, folder, known));
@@ -248,13 +306,16 @@ fn sees(pid: u32, path: &Path) -> bool {
     }
 }
 
-/// Looks through all processes but some: a few milliseconds, once per start of a proxy.
-pub(crate) fn search(bootstrap: &Path, but: &BTreeSet<u32>) -> Option<u32> {
-    let entries = std::fs::read_dir("/proc").ok()?;
+/// Returns the processes of a bootstrap but some, the one that started first before the others. Looks through all: a few milliseconds, once per start of a proxy.
+pub(crate) fn search(bootstrap: &Path, but: &BTreeSet<u32>) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten();
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let numbers = numbers.filter(|pid| !but.contains(pid));
     // A process that has been forked and not yet become Envoy has our arguments, not these.
-    numbers.into_iter().find(|pid| runs_from(*pid, bootstrap, Known::Nothing) && start_time(*pid).is_some())
+    let numbers = numbers.filter(|pid| runs_from(*pid, bootstrap, Known::Nothing));
+    let mut found: Vec<_> = numbers.filter_map(|pid| Some((start_time(pid)?, pid))).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, pid)| pid).collect()
 }
 
 #[cfg(test)]

@@ -32,6 +32,18 @@ impl Retired {
         retired
     }
 
+    /// Records that a process is being ended whose successor serves, and that this one is the proxy's process from now on.
+    pub(crate) fn replaced(process: Process, paths: &ProxyPaths) -> Self {
+        let retired = Self::of(process, paths);
+        if let Err(error) = retired.process.record().write(&retired.record) {
+            tracing::warn!(pid = retired.process.pid, %error, "a later chancery will not know that this envoy drains");
+        }
+        let _absent = std::fs::rename(&paths.next_record, &paths.record);
+        let _absent = std::fs::rename(&paths.admin_socket, &retired.admin_socket);
+        paths.hide_admin_socket();
+        retired
+    }
+
     /// Those that an earlier process began to end, in the order of their numbers. What is left of others is removed.
     pub(crate) fn earlier(paths: &ProxyPaths) -> Vec<Self> {
         let current = Record::read(&paths.record).map(|record| record.pid);

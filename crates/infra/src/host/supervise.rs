@@ -1,5 +1,7 @@
 //! One Gateway's proxy from its first start to its end.
 
+pub(crate) mod replace;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::address::{client_addresses, missing_addresses};
 use super::backoff::{Backoff, Pace};
+use super::handover::{self, Lineage};
 use super::launch::Launch;
 use super::layout::write_whole;
 use super::process::Process;
@@ -61,6 +64,7 @@ pub(crate) async fn supervise(fleet: FleetName, shared: Arc<Shared>, orders: wat
         leaving: BTreeSet::new(),
         rooms: VecDeque::new(),
         closing: Vec::new(),
+        successor: None,
         place: None,
         has_run,
         crowding: None,
@@ -99,6 +103,8 @@ struct Supervisor {
     rooms: VecDeque<oneshot::Sender<()>>,
     /// Told, or closed, when such an Envoy listens no more.
     closing: Vec<oneshot::Receiver<()>>,
+    /// An Envoy that has taken over from the one before it, until it is watched.
+    successor: Option<Process>,
     /// Its place among the proxies of the machine, which it keeps over restarts of Envoy.
     place: Option<OwnedSemaphorePermit>,
     /// It has served before: it goes on without a place.
@@ -132,6 +138,7 @@ impl Supervisor {
                 self.let_end((draining, paths.clone()), wanted.as_deref());
             }
         }
+        replace::end_unfinished(&self.paths, &self.leaving);
         loop {
             let order = self.orders.borrow_and_update().clone();
             match order.infra {
@@ -170,8 +177,7 @@ impl Supervisor {
             found => {
                 if let Some(found) = found {
                     self.has_run = true;
-                    self.tell_replaced(&found, &launch);
-                    self.retire(found, Some(&infra)).await;
+                    self.replace(found, &infra, &launch).await;
                     // The order may have become another meanwhile.
                     return Ok(());
                 }
@@ -245,7 +251,7 @@ impl Supervisor {
         self.shared.options.layout.prepare(&self.fleet)?;
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
         self.paths.remove_admin_socket();
-        let process = Process::start(launch, &self.paths)?;
+        let process = Process::start(launch, Lineage::first(&self.paths), &self.paths).await?;
         tracing::info!(gateway = self.fleet.as_str(), pid = process.pid, "started envoy");
         Ok(Some(process))
     }
@@ -300,12 +306,8 @@ impl Supervisor {
                             look = Pace::new(LOOK_FIRST, LOOK_SLOWEST);
                             (ordered, again) = (true, true);
                         }
-                        next => {
-                            if let Some((fresh, _)) = next {
-                                self.tell_replaced(&process, &fresh);
-                            }
-                            return self.retire(process, Some(&infra)).await;
-                        }
+                        Some((fresh, next)) => return self.replace(process, &next, &fresh).await,
+                        None => return self.retire(process, Some(&infra)).await,
                     }
                 }
                 () = sleep_until(ask.at), if !self.state.ready => {
@@ -364,12 +366,16 @@ impl Supervisor {
         if self.orders.borrow().infra.is_none() {
             self.paths.remove();
         }
+        handover::forget(&self.paths);
         self.tell_gone().await;
         true
     }
 
     /// The proxy's process, if it runs: none of those that are being ended.
     fn running(&mut self) -> Result<Option<Process>, Error> {
+        if let Some(successor) = self.successor.take() {
+            return Ok(Some(successor));
+        }
         while let Some(ended) = self.drains.try_join_next() {
             self.ended(ended);
         }
@@ -400,19 +406,6 @@ impl Supervisor {
         self.state = EnvoyState { pid: Some(pid), ..EnvoyState::default() };
         self.tell().await;
         self.state = EnvoyState::default();
-    }
-
-    /// Says what is other about the start of a process that is about to be replaced, as far as files still tell.
-    fn tell_replaced(&self, process: &Process, fresh: &Launch) {
-        let pid = process.pid;
-        let same = std::fs::read_to_string(&self.home().bootstrap).is_ok_and(|text| text == fresh.bootstrap);
-        let other = match &process.identity {
-            _ if self.earlier.is_some() => "an earlier version of Chancery started it",
-            None => "how it was started is not known: its record is missing or damaged",
-            Some(_) if same => "Envoy itself, or its arguments",
-            Some(_) => "its bootstrap",
-        };
-        tracing::info!(gateway = self.fleet.as_str(), pid, other, "replaces envoy: it would be started otherwise now");
     }
 
     /// Drains and ends a process that has these files, in the background. The oldest that drains ends at once if there are too many.
@@ -451,6 +444,11 @@ impl Supervisor {
         tracing::warn!(gateway = self.fleet.as_str(), problem, again_in = ?pause, "the proxy does not run");
         self.state = EnvoyState { problem: Some(problem.into()), ..EnvoyState::default() };
         self.tell().await;
+        self.pause(pause).await;
+    }
+
+    /// Waits; a new order ends the wait.
+    async fn pause(&mut self, pause: Duration) {
         if matches!(timeout(pause, self.orders.changed()).await, Ok(Err(_))) {
             sleep(pause).await;
         }

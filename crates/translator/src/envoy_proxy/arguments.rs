@@ -9,12 +9,10 @@ mod tests;
 
 /// Options of Envoy 1.40 (`envoy --help`) that Chancery does not set itself, and true if a value follows. Names are never shortened, and a value
 /// is an argument of its own (measured).
-const OPTIONS: [(&str, bool); 31] = [
+const OPTIONS: [(&str, bool); 22] = [
     ("--admin-address-path", true),
     ("--allow-unknown-fields", false),
     ("--allow-unknown-static-fields", false),
-    ("--base-id", true),
-    ("--base-id-path", true),
     ("--config-yaml", true),
     ("--cpuset-threads", false),
     ("--disable-extensions", true),
@@ -28,19 +26,12 @@ const OPTIONS: [(&str, bool); 31] = [
     ("--log-path", true),
     ("--log-stacktrace-single-entry", false),
     ("--mode", true),
-    ("--parent-shutdown-time-s", true),
     ("--reject-unknown-dynamic-fields", false),
-    ("--restart-epoch", true),
     ("--service-cluster", true),
     ("--service-node", true),
     ("--service-zone", true),
     ("--skip-deprecated-logs", false),
-    ("--skip-hot-restart-on-no-parent", false),
-    ("--skip-hot-restart-parent-stats", false),
-    ("--socket-mode", true),
-    ("--socket-path", true),
     ("--stats-tag", true),
-    ("--use-dynamic-base-id", false),
 ];
 
 /// Characters of an argument that a message repeats.

@@ -10,9 +10,10 @@ use rustix::process::Signal;
 use tokio::net::TcpStream;
 
 use super::stage::{Asked, DEADLINE, Stage, free_port, gateway, greeting, is_alive, kill, request, signal};
+use crate::host::handover::{Handover, Lineage};
 use crate::host::launch::Launch;
 use crate::host::retired::Retired;
-use crate::host::{Ending, admin, process::Process};
+use crate::host::{Ending, ProxyPaths, admin, process::Process};
 
 #[tokio::test]
 async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
@@ -93,7 +94,7 @@ async fn an_envoy_in_the_folder_of_an_earlier_version_is_replaced() {
     let mut launch = Launch::new(&edge, &envoy, greeting(&edge, &earlier), &stage.options);
     launch.args[1] = earlier.bootstrap.display().to_string();
     std::fs::write(&earlier.bootstrap, &launch.bootstrap).unwrap();
-    let first = Process::start(&launch, &earlier).unwrap().pid;
+    let first = Process::start(&launch, None, &earlier).await.unwrap().pid;
     stage.want_only(&edge);
     let second = stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await.pid;
     assert_ne!(second, Some(first));
@@ -250,6 +251,69 @@ async fn the_successor_serves_while_a_replaced_envoy_answers_what_it_has() {
     assert_eq!(found.pid, second);
 }
 
+#[tokio::test]
+async fn no_request_fails_while_envoys_are_replaced() {
+    let mut stage = Stage::new();
+    let (mut edge, port, mut pid) = stage.serve_edge().await;
+    let asking = tokio::spawn(async move {
+        let mut asked = 0_u32;
+        loop {
+            request(port).await.map_err(|error| format!("request {asked}: {error}"))?;
+            asked += 1;
+            tokio::task::yield_now().await;
+        }
+        #[expect(unreachable_code, reason = "it names the type of the task")]
+        Ok::<(), String>(())
+    });
+    for concurrency in [2, 1, 2, 3] {
+        edge.options.concurrency = Some(concurrency);
+        stage.want_only(&edge);
+        let next = stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(pid)).await.pid.unwrap();
+        stage.left(&edge, pid).await;
+        pid = next;
+        assert!(!asking.is_finished(), "{:?}", asking.await);
+    }
+    asking.abort();
+}
+
+#[tokio::test]
+async fn a_successor_that_was_taking_over_when_chancery_was_killed_is_ended() {
+    let mut stage = Stage::new();
+    let (edge, port, first) = stage.serve_edge().await;
+    let (paths, from) = (stage.paths(&edge), Lineage::of(first).unwrap());
+    let envoy = stage.options.envoy.find().await.unwrap();
+    let launch = Launch::new(&edge, &envoy, greeting(&edge, &paths), &stage.options);
+    for record in [paths.next_record.clone(), paths.dir.join("lost")] {
+        // Nothing answers it, as the process that stood in between is gone.
+        let _unanswered = Handover::open(&paths, from, from.next().unwrap()).unwrap();
+        let next = ProxyPaths { record: record.clone(), ..paths.clone() };
+        let mut successor = Process::start(&launch, from.next(), &next).await.unwrap();
+        if record != paths.next_record {
+            std::fs::remove_file(record).unwrap();
+        }
+        stage = stage.crash_and_start(|_| {}).await;
+        stage.want_only(&edge);
+        stage.facts_of(&edge, |facts| facts.ready && facts.pid == Some(first)).await;
+        tokio::time::timeout(DEADLINE, successor.ended()).await.unwrap();
+        assert!(request(port).await.unwrap().ends_with("default/edge"));
+    }
+}
+
+#[tokio::test]
+async fn an_envoy_whose_successor_does_not_start_serves_on() {
+    let mut stage = Stage::new();
+    let (mut edge, port, pid) = stage.serve_edge().await;
+    edge.options.extra_args = vec!["--no-such-option".into()];
+    stage.want_only(&edge);
+    stage.facts_of(&edge, |facts| facts.problem.is_some() && facts.pid == Some(pid)).await;
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+    edge.options.extra_args.clear();
+    edge.options.concurrency = Some(2);
+    stage.want_only(&edge);
+    stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(pid)).await;
+    assert!(request(port).await.unwrap().ends_with("default/edge"));
+}
+
 /// The author of a Gateway says how long its Envoys drain, and holds each of them with one open request.
 #[tokio::test]
 async fn edits_of_a_gateway_leave_one_envoy_that_drains() {
@@ -357,6 +421,7 @@ async fn a_gateway_that_comes_back_while_its_envoy_drains_is_served_at_once() {
 async fn a_state_folder_that_was_deleted_is_made_again_for_the_next_start() {
     let mut stage = Stage::new();
     let (edge, port, first) = stage.serve_edge().await;
+    let memory = Lineage::of(first).unwrap().memory();
     let [gateways, _] = stage.options.layout.folders();
     std::fs::remove_dir_all(gateways.parent().unwrap()).unwrap();
     assert!(request(port).await.unwrap().ends_with("default/edge"));
@@ -364,6 +429,8 @@ async fn a_state_folder_that_was_deleted_is_made_again_for_the_next_start() {
     stage.facts_of(&edge, |facts| facts.ready && facts.pid != Some(first)).await;
     assert!(request(port).await.unwrap().ends_with("default/edge"));
     assert!(Process::adopt(&stage.paths(&edge), &BTreeSet::new()).unwrap().unwrap().identity.is_some());
+    // Its number went with the folder.
+    std::fs::remove_file(memory).unwrap();
 }
 
 #[tokio::test]

@@ -15,9 +15,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::host::handover::forget;
 use crate::host::process::{search, start_time};
 use crate::host::{
-    Ending, EnvoyFinder, EnvoySearch, EnvoyState, Error, HostFact, HostOptions, Layout, ProxyPaths, Wanted, run,
+    ADMIN_SOCKET, Ending, EnvoyFinder, EnvoySearch, EnvoyState, Error, HostFact, HostOptions, Layout, ProxyPaths,
+    Wanted, run,
 };
 
 /// Longer than anything takes on a loaded machine; reached only by a failing test.
@@ -176,10 +178,11 @@ impl Drop for Stage {
 pub(crate) fn end_all(layout: &Layout) {
     for fleet in layout.known() {
         let mut killed = BTreeSet::new();
-        while let Some(pid) = search(&layout.paths(&fleet).bootstrap, &killed) {
+        while let Some(&pid) = search(&layout.paths(&fleet).bootstrap, &killed).first() {
             kill(pid);
             killed.insert(pid);
         }
+        forget(&layout.paths(&fleet));
     }
 }
 
@@ -248,8 +251,8 @@ fn bootstrap(infra: &Infra, paths: &ProxyPaths, action: &serde_json::Value, clus
         })
         .collect();
     serde_json::json!({
-        "node": {"id": infra.fleet.as_str(), "cluster": infra.fleet.as_str()},
-        "admin": {"address": {"pipe": {"path": paths.admin_socket, "mode": 0o600}}},
+        "node": {"id": infra.fleet.as_str(), "cluster": infra.fleet.as_str(), "metadata": {"folder": paths.dir}},
+        "admin": {"address": {"pipe": {"path": ADMIN_SOCKET, "mode": 0o600}}},
         "static_resources": {"listeners": listeners, "clusters": clusters},
     })
     .to_string()
