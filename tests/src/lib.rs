@@ -10,6 +10,7 @@
 //! | [`datagrams`] | UDP servers that answer with their name, and clients |
 //! | [`elsewhere`] | an Envoy that Chancery did not start |
 //! | [`grpc`] | gRPC servers that answer with their name, and calls |
+//! | [`grpc_clients`] | gRPC of Python, Node and Go, configured over xDS |
 //! | [`http2`] | frames of clients that break the rules |
 //! | [`inputs`] | the fuzz targets as ordinary tests: inputs that are the same each time |
 //! | [`objects`] | Gateway API objects as YAML text |
@@ -28,6 +29,7 @@ pub mod collector;
 pub mod datagrams;
 pub mod elsewhere;
 pub mod grpc;
+pub mod grpc_clients;
 pub mod http2;
 pub mod inputs;
 pub mod names;

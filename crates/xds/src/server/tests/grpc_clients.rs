@@ -1,5 +1,5 @@
-//! Clients other than Envoy that are in wide use: gRPC of Python (C-core) and of Node, which ask by SotW over one stream, for exact
-//! names, and report loads by locality. C-core passes on what endpoints say of themselves (ORCA) too.
+//! Clients other than Envoy that are in wide use: gRPC of Python (C-core), Node and Go, which ask by SotW over one stream, for exact
+//! names, and report loads by locality. C-core and Go pass on what endpoints say of themselves (ORCA) too.
 
 mod client;
 mod resources;
@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tests::grpc_clients::{Client, Language};
 use tokio::runtime::Runtime;
 
-use self::client::{Backend, Client, Language};
+use self::client::{Backend, start};
 use self::resources::{bad_endpoints, cluster, endpoints, listener, routes};
 use super::super::services;
 use super::client::DEADLINE;
@@ -33,7 +34,7 @@ macro_rules! with {
     };
 }
 
-with!(python: super::Language::Python, node: super::Language::Node => [
+with!(python: super::Language::Python, node: super::Language::Node, go: super::Language::Go => [
     calls_go_by_weight_and_are_reported_one_by_one,
     changes_of_endpoints_and_routes_are_followed_without_a_lost_call,
     calls_go_on_without_a_server_and_the_next_one_is_followed,
@@ -79,7 +80,7 @@ impl Stage {
         let (near, far, third) = (backend("near", 3.0), backend("far", 7.0), backend("third", 0.0));
         let folder = tempfile::tempdir().unwrap();
         let uri = if unix { over_unix(&server, folder.path()) } else { at.to_string() };
-        let client = Client::start(language, folder.path(), &uri, features);
+        let client = start(language, folder.path(), &uri, features);
         let stage = Self { runtime, server, at, events, client, _folder: folder, near, far, third };
         stage.publish(stage.all(1));
         stage
@@ -100,7 +101,7 @@ impl Stage {
 
     /// Calls, all of which are answered: by whom, how often.
     fn call(&mut self, count: u64) -> BTreeMap<String, u64> {
-        let answers = self.client.call("shop.test", count);
+        let answers = self.client.call("shop.test", count).unwrap();
         let known = |name: &String| ["near", "far", "third"].contains(&&**name);
         assert!(answers.keys().all(known), "{answers:?}");
         answers
@@ -118,7 +119,7 @@ impl Stage {
     fn client_until(&mut self, target: &str, is_right: impl Fn(&BTreeMap<String, u64>) -> bool) {
         let start = std::time::Instant::now();
         loop {
-            let answers = self.client.call(target, 64);
+            let answers = self.client.call(target, 64).unwrap();
             if is_right(&answers) {
                 return;
             }
@@ -272,16 +273,16 @@ fn calls_go_on_without_a_server_and_the_next_one_is_followed(language: Language)
 fn a_target_that_is_not_there_is_told_so_and_works_when_it_comes(language: Language) {
     // without it C-core goes on with a listener that is gone (gRFC A88)
     let mut stage = Stage::with(language, r#""fail_on_data_errors""#, false);
-    stage.client.begin("late.test", 1);
-    // Node reads no `resource_errors`: it waits until its own time-out
+    stage.client.begin("late.test", 1).unwrap();
+    // Node and Go read no `resource_errors`: they wait until their own time-out
     if language == Language::Python {
-        let answers = stage.client.answers();
+        let answers = stage.client.answers().unwrap();
         assert!(answers.keys().all(|answer| is_unavailable(answer)), "{answers:?}");
         stage.call(10);
     }
     stage.publish(vec![listener("late.test"), routes("late.test", 1, "c")]);
-    if language == Language::Node {
-        assert!(stage.client.answers().keys().all(|answer| ["near", "far"].contains(&&**answer)));
+    if language != Language::Python {
+        assert!(stage.client.answers().unwrap().keys().all(|answer| ["near", "far"].contains(&&**answer)));
     }
     stage.client_until("late.test", |answers| answers.keys().eq(["far", "near"]));
     stage.publish(vec![gone(TypeUrl::Listener, "late.test"), gone(TypeUrl::Route, "late.test")]);

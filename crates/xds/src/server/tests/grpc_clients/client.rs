@@ -1,13 +1,8 @@
-//! A gRPC client of another language as a child process, and backends that answer it with their name.
+//! A gRPC client of another language with a bootstrap for a server, and backends that answer it with their name.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
@@ -19,114 +14,29 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use proto::xds::data::orca::v3::OrcaLoadReport;
+use tests::grpc_clients::{Client, Language, node};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Where the pinned clients are installed, and their scripts.
-const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/grpc-clients");
-const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/server/tests/grpc_clients");
-
-/// Longest wait for a lot of calls, each of which has a deadline of 12 s: well below the 15 s after which a client gives up waiting
-/// for a resource, so that a call that had to wait for that is told as `DEADLINE_EXCEEDED`.
-const LONGEST: Duration = Duration::from_secs(120);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
-    Python,
-    Node,
-}
-
-impl Language {
-    fn command(self) -> Command {
-        let mut command = match self {
-            Self::Python => {
-                let mut python = Command::new(format!("{TOOLS}/python-1.85.1/bin/python"));
-                python.arg(Path::new(SCRIPTS).join("client.py"));
-                python
-            }
-            Self::Node => node("client.cjs"),
-        };
-        // with it C-core reads `resource_errors` (gRFC A88)
-        command.env("GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING", "true");
-        command
-    }
-}
-
-/// Runs one of our scripts.
-fn node(script: &str) -> Command {
-    let mut command = Command::new("node");
-    command.arg(Path::new(SCRIPTS).join(script)).env("NODE_PATH", format!("{TOOLS}/node-1.14.1/node_modules"));
-    command
-}
-
 /// The services of a server as it describes them itself, sorted. Everything that it says was read, and it was called by that.
 pub(super) fn reflected(server: SocketAddr) -> Vec<String> {
-    let output = node("reflected.cjs").arg(server.to_string()).output().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server/tests/grpc_clients/reflected.cjs");
+    let output = node(&script).arg(server.to_string()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}; run `make tools`", String::from_utf8_lossy(&output.stderr));
     text.lines().map(str::to_owned).collect()
 }
 
-/// A client that ends with this value.
-pub(super) struct Client {
-    child: Child,
-    input: ChildStdin,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Client {
-    /// Starts one that gets everything from this server, of which it is told these features.
-    pub(super) fn start(language: Language, folder: &Path, server: &str, features: &str) -> Self {
-        let bootstrap = folder.join("bootstrap.json");
-        let text = format!(
-            r#"{{"xds_servers": [{{"server_uri": "{server}", "channel_creds": [{{"type": "insecure"}}], "server_features": [{features}]}}],
-                "node": {{"id": "{language:?}", "cluster": "mesh", "locality": {{"zone": "near"}}}}}}"#
-        );
-        std::fs::write(&bootstrap, text).unwrap();
-        let log = std::fs::File::create(folder.join("client.log")).unwrap();
-        let mut command = language.command();
-        command.env("GRPC_XDS_BOOTSTRAP", bootstrap).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{language:?}: {error}; run `make tools`"));
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|l| sender.send(l))
-        });
-        Self { child, input, lines }
-    }
-
-    /// So many calls to `xds:///target`: how often each answer or error came.
-    pub(super) fn call(&mut self, target: &str, count: u64) -> BTreeMap<String, u64> {
-        self.begin(target, count);
-        let answers = self.answers();
-        assert_eq!(answers.values().sum::<u64>(), count);
-        answers
-    }
-
-    /// Begins so many calls to `xds:///target`.
-    pub(super) fn begin(&mut self, target: &str, count: u64) {
-        writeln!(self.input, "xds:///{target} {count}").unwrap();
-    }
-
-    /// How often each answer or error came to the calls that were begun.
-    pub(super) fn answers(&mut self) -> BTreeMap<String, u64> {
-        let mut answers = BTreeMap::new();
-        loop {
-            let line = self.lines.recv_timeout(LONGEST).expect("answers; if the client is not there, run `make tools`");
-            let Some((times, answer)) = line.split_once(' ') else { break };
-            answers.insert(answer.to_owned(), times.parse().unwrap());
-        }
-        answers
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        // it may have ended by itself
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
+/// Starts a client that gets everything from this server, with these features of the server.
+pub(super) fn start(language: Language, folder: &Path, server: &str, features: &str) -> Client {
+    let bootstrap = folder.join("bootstrap.json");
+    let text = format!(
+        r#"{{"xds_servers": [{{"server_uri": "{server}", "channel_creds": [{{"type": "insecure"}}], "server_features": [{features}]}}],
+            "node": {{"id": "{language:?}", "cluster": "mesh", "locality": {{"zone": "near"}}}}}}"#
+    );
+    std::fs::write(&bootstrap, text).unwrap();
+    Client::start(language, &bootstrap, &[]).unwrap()
 }
 
 /// A gRPC server that answers each call with its name and, in the trailers, with what it says of itself (ORCA). It ends with this

@@ -1,6 +1,8 @@
-"""Calls of Python gRPC: reads lines "TARGET COUNT", writes who answered how often as lines "COUNT ANSWER" and an empty one."""
+"""Python gRPC over xDS. `serve ADDRESS` answers calls with `Python`. Otherwise reads lines "TARGET COUNT", and writes how often each answer
+came as lines "COUNT ANSWER" and an empty one."""
 
 import collections
+import concurrent.futures
 import sys
 
 import grpc
@@ -22,6 +24,22 @@ def answer(call):
     except grpc.RpcError as error:
         return f"{error.code().name} {error.details()}".replace("\n", " ")
 
+
+class Name(grpc.GenericRpcHandler):
+    def service(self, call):
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: b"Python")
+
+
+def serve(address):
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(AT_ONCE), xds=True)
+    server.add_generic_rpc_handlers([Name()])
+    server.add_secure_port(address, grpc.xds_server_credentials(grpc.insecure_server_credentials()))
+    server.start()
+    server.wait_for_termination()
+
+
+if len(sys.argv) == 3:
+    serve(sys.argv[2])
 
 for line in sys.stdin:
     target, count = line.split()

@@ -1,10 +1,14 @@
-// Calls of Node gRPC: reads lines "TARGET COUNT", writes who answered how often as lines "COUNT ANSWER" and an empty one.
+// Node gRPC over xDS. `serve ADDRESS` answers calls with `Node`. Otherwise reads lines "TARGET COUNT", and writes how often each answer came
+// as lines "COUNT ANSWER" and an empty one.
 
 const grpc = require('@grpc/grpc-js');
-require('@grpc/grpc-js-xds').register();
+const xds = require('@grpc/grpc-js-xds');
+xds.register();
 
 const DEADLINE_MS = 12_000;
 const AT_ONCE = 16;
+const METHOD = '/test.Backend/Name';
+const pass = (bytes) => bytes;
 const clients = new Map();
 
 function client(target) {
@@ -13,11 +17,21 @@ function client(target) {
 }
 
 function answer(target) {
-  const pass = (bytes) => bytes;
   return new Promise((told) => {
     const options = { deadline: Date.now() + DEADLINE_MS };
-    client(target).makeUnaryRequest('/test.Backend/Name', pass, pass, Buffer.alloc(0), new grpc.Metadata(), options, (error, bytes) =>
+    client(target).makeUnaryRequest(METHOD, pass, pass, Buffer.alloc(0), new grpc.Metadata(), options, (error, bytes) =>
       told(error ? `${grpc.status[error.code]} ${error.details}`.replaceAll('\n', ' ') : bytes.toString()));
+  });
+}
+
+function serve(address) {
+  const server = new xds.XdsServer();
+  const bytes = { requestSerialize: pass, requestDeserialize: pass, responseSerialize: pass, responseDeserialize: pass };
+  const name = { path: METHOD, requestStream: false, responseStream: false, ...bytes };
+  server.addService({ name }, { name: (call, send) => send(null, Buffer.from('Node')) });
+  const credentials = new xds.XdsServerCredentials(grpc.ServerCredentials.createInsecure());
+  server.bindAsync(address, credentials, (error) => {
+    if (error) throw error;
   });
 }
 
@@ -35,4 +49,5 @@ async function main() {
   process.exit();
 }
 
-main();
+if (process.argv[2] === 'serve') serve(process.argv[3]);
+else main();
