@@ -1,12 +1,12 @@
-//! What Envoys beside applications need to reach the control plane: a `ConfigMap` in each namespace with workloads, with a bootstrap, the
-//! authorities to trust, and where their token is. Nothing else of these Pods is ours.
+//! What workloads need to reach the control plane: a `ConfigMap` in each namespace with workloads, with a bootstrap for Envoy and one for
+//! gRPC, the authorities to trust, and where their token is. Nothing else of these Pods is ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use envoy::bootstrap::{BootstrapOptions, ControlPlane, DEFAULT_MAX_CONNECTIONS, Endpoint};
+use envoy::bootstrap::{BootstrapOptions, ControlPlane, DEFAULT_MAX_CONNECTIONS, Endpoint, XdsService};
 use ir::infra::kubernetes::{CONFIG_PORT, LOCAL_PORT};
 use kube::Client;
 use serde_json::{Value, json};
@@ -30,6 +30,15 @@ pub const SIDECAR_CONFIG: &str = "chancery-sidecar";
 
 /// The port of the admin interface, on the Pod's loopback only.
 const ADMIN_PORT: u16 = 19_000;
+
+/// The file with the bootstrap of gRPC, which `GRPC_XDS_BOOTSTRAP` names.
+const GRPC_BOOTSTRAP: &str = "grpc-bootstrap.json";
+
+/// The file with the authorities for gRPC, which reads PEM.
+const GRPC_AUTHORITIES: &str = "xds-authorities.pem";
+
+/// The listener that a gRPC server asks for: its address replaces `%s`.
+const GRPC_SERVER_LISTENER: &str = "grpc/server?xds.resource.listening_address=%s";
 
 /// Somebody may have deleted or changed it: each is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_mins(5);
@@ -138,7 +147,7 @@ impl Keeper {
         }
         self.caller.apply(&id, &wanted).await?;
         if found.is_none() {
-            info!(%namespace, "made the ConfigMap {SIDECAR_CONFIG}: Envoys beside applications find there how to reach us");
+            info!(%namespace, "made the ConfigMap {SIDECAR_CONFIG}: Envoys next to applications, and gRPC, find there how to reach Chancery");
         }
         Ok(())
     }
@@ -174,7 +183,8 @@ fn words(failure: &Failure) -> String {
 
 /// The whole object.
 fn config_map(namespace: &str, options: &ClusterOptions) -> Value {
-    let data = config_files(options, &bootstrap(namespace, options));
+    let grpc = [(GRPC_BOOTSTRAP, &*grpc_bootstrap(namespace, options)), (GRPC_AUTHORITIES, &*options.authorities)];
+    let data = config_files(options, &bootstrap(namespace, options), &grpc);
     let (name, value) = MANAGED_BY;
     let labels = json!({ name: value, "app.kubernetes.io/component": "sidecar", CONTROLLER: options.label() });
     json!({
@@ -200,4 +210,20 @@ fn bootstrap(namespace: &str, options: &ClusterOptions) -> String {
         of_gateway: false,
     };
     envoy::bootstrap(&options).to_string()
+}
+
+/// The bootstrap of gRPC clients and servers (gRFC A27, A36). The token says which Pod it is (gRFC A97), so the node may be the same in all.
+fn grpc_bootstrap(namespace: &str, options: &ClusterOptions) -> String {
+    let XdsService { host, port, folder, token } = xds_service(options);
+    let authorities = json!({ "ca_certificate_file": format!("{folder}/{GRPC_AUTHORITIES}") });
+    let server = json!({
+        "server_uri": format!("{host}:{port}"),
+        "channel_creds": [{ "type": "tls", "config": authorities }],
+        "call_creds": [{ "type": "jwt_token_file", "config": { "jwt_token_file": &*token } }],
+        "server_features": ["xds_v3"],
+    });
+    // grpc-js refuses a node without a locality
+    let node = json!({ "id": "grpc", "cluster": namespace, "locality": {} });
+    json!({ "xds_servers": [server], "node": node, "server_listener_resource_name_template": GRPC_SERVER_LISTENER })
+        .to_string()
 }

@@ -64,17 +64,19 @@ pub(super) fn bootstrap(infra: &Infra, options: &ClusterOptions) -> String {
     envoy::bootstrap(&options).to_string()
 }
 
-/// The files that a proxy finds where its ConfigMap is mounted.
-pub(in super::super) fn config_files(options: &ClusterOptions, bootstrap: &str) -> Value {
+/// The files that a proxy finds where its ConfigMap is mounted: its bootstrap, the secrets that it names, and `more`.
+pub(in super::super) fn config_files(options: &ClusterOptions, bootstrap: &str, more: &[(&str, &str)]) -> Value {
     let secrets = secret_files(&xds_service(options), &options.authorities);
     let files = secrets.into_iter().map(|(name, content)| (name.to_owned(), content.to_string().into()));
-    Value::Object(files.chain([("bootstrap.json".to_owned(), bootstrap.into())]).collect())
+    let more =
+        more.iter().copied().chain([("bootstrap.json", bootstrap)]).map(|(name, text)| (name.to_owned(), text.into()));
+    Value::Object(files.chain(more).collect())
 }
 
 impl Maker<'_> {
     /// The files of the ConfigMap.
     pub(super) fn files(&self) -> Value {
-        config_files(self.options, &self.bootstrap)
+        config_files(self.options, &self.bootstrap, &[])
     }
 
     /// `spec` of the Deployment or `DaemonSet`.
