@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 
 /// A certificate with its key, both PEM.
 #[derive(Clone)]
@@ -14,12 +14,16 @@ pub struct Pair {
     pub key: String,
 }
 
-/// Makes a self-signed certificate for these names (DNS names, wildcards too), valid from 2020 to 2049, or expired since 2021.
+/// Makes a self-signed certificate for these names (DNS names, wildcards too, and URIs), valid from 2020 to 2049, or expired since 2021.
 ///
 /// # Errors
 /// If a name cannot stand in a certificate.
 pub fn self_signed(names: &[&str], expired: bool) -> anyhow::Result<Pair> {
+    let (uris, names): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.contains("://"));
     let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+    for uri in uris {
+        params.subject_alt_names.push(SanType::URI(uri.try_into()?));
+    }
     // Who looks for an issuer looks for its name.
     params.distinguished_name.push(DnType::CommonName, names.first().copied().unwrap_or_default());
     params.not_before = date_time_ymd(2020, 1, 1);

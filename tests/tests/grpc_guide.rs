@@ -25,8 +25,7 @@ struct Chapter(String);
 impl Chapter {
     fn of(title: &str) -> Self {
         let guide = std::fs::read_to_string(root().join("docs/grpc.md")).unwrap();
-        let chapters = guide.split("\n## ").find(|text| text.lines().next() == Some(title));
-        Self(chapters.unwrap_or_else(|| panic!("no chapter {title:?}")).to_owned())
+        Self(guide.split("\n## ").find(|text| text.lines().next() == Some(title)).unwrap().to_owned())
     }
 
     /// Its only block in this language.
