@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tests::{binary, certificate, wait};
 
 use crate::place::{Place, service};
-use crate::world::{HTTP, said};
+use crate::world::{HTTP, gateway, said};
 
 const LISTENERS: [&str; 4] = [
     HTTP,
@@ -283,16 +283,17 @@ spec:
   validation: {hostname: bank.example, caCertificateRefs: [{group: '', kind: ConfigMap, name: trusted}]}
 ";
 
-/// What the leader says of the policy's status, in the words of `chancery status problems`.
-fn complaint(place: &Place) -> Option<String> {
+/// What the leader says of an object's status, in the words of `chancery status problems`.
+fn complaint(place: &Place, object: &str) -> Option<String> {
     let program = binary::chancery().unwrap();
     let words = ["status", "problems", "--output", "json"];
     let output = place.namespace().lab.command("exec").arg(program).args(words).output().unwrap();
     let problems: Vec<Value> = serde_json::from_slice(&output.stdout).ok()?;
-    let of_it =
-        |problem: &&Value| problem["object"] == "BackendTLSPolicy told-filled/bank" && problem["path"] == "status";
+    let of_it = |problem: &&Value| problem["object"] == object && problem["path"] == "status";
     Some(problems.iter().find(of_it).map_or_else(String::new, |problem| problem["text"].as_str().unwrap().to_owned()))
 }
+
+const POLICY: &str = "BackendTLSPolicy told-filled/bank";
 
 #[test]
 fn a_list_that_others_have_filled_stays_theirs_and_people_are_told() {
@@ -310,7 +311,7 @@ fn a_list_that_others_have_filled_stays_theirs_and_people_are_told() {
     let theirs: Vec<Value> = (0..MOST).map(|number| entry("ancestors", &format!("{OTHER}-{number}"))).collect();
     write(&place, policy, |status| *status = json!({ "ancestors": theirs }));
     let words = "other controllers have filled status.ancestors (16), there is no room";
-    wait::until(words, || complaint(&place)?.contains(words).then_some(())).unwrap();
+    wait::until(words, || complaint(&place, POLICY)?.contains(words).then_some(())).unwrap();
     // the policy counts all the same
     place.world.route("bank", "edge", "[{backendRefs: [{name: bank, port: 443}]}]");
     place.until_pod("/", "bank");
@@ -324,5 +325,48 @@ fn a_list_that_others_have_filled_stays_theirs_and_people_are_told() {
         (is_ours && said(policy, "/ancestors/15", "Accepted")?.status == "True").then_some(())
     });
     assert_eq!(there().as_array().unwrap()[..MOST - 1], theirs[1..]);
-    wait::until("no complaint", || complaint(&place)?.is_empty().then_some(())).unwrap();
+    wait::until("no complaint", || complaint(&place, POLICY)?.is_empty().then_some(())).unwrap();
+}
+
+#[test]
+fn a_class_that_another_controller_writes_is_left_to_it_until_it_stops() {
+    let place = Place::make("told-contested", &[HTTP], "");
+    let (controller, class) = (controller(&place), "gatewayclass/told-contested");
+    let object = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": { "name": "told-contested" },
+        "spec": { "controllerName": controller },
+    });
+    place.apply(&object.to_string());
+    place.apply(
+        &gateway("contested", &[HTTP], "").replace("gatewayClassName: chancery", "gatewayClassName: told-contested"),
+    );
+    let is_ours = |class: &Value| (said(class, "", "Accepted")?.reason == "Accepted").then_some(());
+    let another = json!([{
+        "type": "Accepted", "status": "False", "reason": "Another", "message": "", "observedGeneration": 1,
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }]);
+    let is_told =
+        || complaint(&place, "GatewayClass told-contested").is_some_and(|text| text.contains("another controller"));
+    // It replaces what Chancery writes, each time.
+    while !is_told() {
+        place
+            .namespace()
+            .until("our status of the class", class, |class| is_ours(class).or_else(|| is_told().then_some(())));
+        write(&place, class, |status| status["conditions"] = another.clone());
+    }
+    let hostname = json!([{ "op": "add", "path": "/spec/listeners/0/hostname", "value": "*.example" }]).to_string();
+    place.namespace().run(&["patch", "gateway/contested", "--type=json", "--patch", &hostname]);
+    let contested = Shared::whole("gateway/contested", "", Value::Null);
+    // Another Gateway, of a class that nobody else writes, is told of its change; so ours of the contested class has had its turn.
+    let edge = Shared::whole("gateway/edge", "/spec/listeners/0/hostname", json!("*.example"));
+    edge.change(&place);
+    edge.until_told(&place, &controller);
+    let held = place.namespace().get("gateway/contested").unwrap();
+    let of_now = |condition: &Value| condition["observedGeneration"] == held["metadata"]["generation"];
+    assert!(!items(&held["status"], "conditions").iter().any(of_now), "{held:#}");
+    // It has stopped: what was held back comes.
+    contested.until_told(&place, &controller);
+    place.namespace().until("our status of the class", class, is_ours);
+    wait::until("no complaint", || complaint(&place, "GatewayClass told-contested")?.is_empty().then_some(())).unwrap();
+    place.namespace().run(&["delete", "gateway/contested", class]);
 }
