@@ -1,4 +1,4 @@
-//! What a real Envoy does with requests for which a rule asks something special: bodies that are sent again, and preflights.
+//! What a real Envoy does with requests for which a rule asks something special: bodies that are sent again, preflights; and with their host.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -50,6 +50,51 @@ fn exchange(port: u16, head: &str, body: &[u8]) -> Option<(String, String)> {
     stream.write_all(body).ok()?;
     let (head, body) = message(&stream)?;
     Some((head, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// A server that answers with the host of each request. It ends when a request says so.
+fn naming(listener: &TcpListener) {
+    for mut stream in listener.incoming().flatten() {
+        let Some((head, _)) = message(&stream) else { continue };
+        let host = head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+        let length = host.len();
+        let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{host}");
+        let _ = stream.write_all(answer.as_bytes());
+        if head.starts_with("get /end ") {
+            return;
+        }
+    }
+}
+
+/// Gateway API, `HTTPRouteSpec.hostnames`: the header goes on unmodified.
+#[test]
+fn a_backend_gets_the_host_as_it_came() {
+    let [port] = free_ports().unwrap();
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = server.local_addr().unwrap();
+    let serving = std::thread::spawn(move || naming(&server));
+    let names = "  hostnames: [a.example, \"*.w.example\"]\n  rules: [{backendRefs: [{name: app, port: 80}]}]\n";
+    let mut running = Running::prepare().unwrap();
+    let app = service("app", address.port());
+    running.write("all.yaml", &documents([&*gateway(port), &*app, &*ruled("r", names)])).unwrap();
+    running.start().unwrap();
+    let asked = |host: &str, path: &str| {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).ok()?;
+        let (head, body) = message(&stream)?;
+        Some((head.split(' ').nth(1)?.to_owned(), String::from_utf8_lossy(&body).into_owned()))
+    };
+    wait::until("an answer", || asked("a.example", "/").filter(|(status, _)| status == "200")).unwrap();
+    for host in ["a.example", "a.example.", "a.example:80", "a.example.:80", "x.w.example.", "x.w.example.:8080"] {
+        assert_eq!(asked(host, "/"), Some(("200".to_owned(), host.to_owned())));
+    }
+    for host in ["b.example.", "w.example."] {
+        assert_eq!(asked(host, "/").unwrap().0, "404", "{host}");
+    }
+    assert_eq!(asked("a.example..", "/").unwrap().0, "400");
+    assert_eq!(asked("a.example.", "/end").unwrap().0, "200");
+    serving.join().unwrap();
 }
 
 /// Gateway API, `HTTPRouteRetry`: requests with bodies are no exception.

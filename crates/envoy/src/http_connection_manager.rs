@@ -53,7 +53,7 @@ const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// - A path is normalised before it is compared, and forwarded so (RFC 3986, 6.2.2): dot segments are resolved, percent-encoded unreserved
 ///   characters decoded, backslashes turned into slashes, repeated slashes merged. One with `%2F` or `%5C` is answered with a redirect to the path with
 ///   a slash, one with `%00` or a fragment with 400. Else a guarded prefix has other spellings that pass by its route (measured with Envoy 1.40).
-/// - A dot at the end of a request's host is taken away: it is the same name (RFC 1034, 3.1), and past a guarded listener there shall be no way.
+/// - A dot at the end of a request's host is forwarded (Gateway API `HTTPRouteSpec.hostnames`): virtual hosts have both spellings.
 /// - No client is trusted: its address is that of its connection, `X-Forwarded-For` gets it appended, `x-envoy-*` headers
 ///   that steer Envoy are removed from every request; `x-envoy-external-address` is added with that address.
 /// - WebSocket is allowed on every route (Gateway API `HTTPRouteBackendProtocolWebSocket`), over HTTP/2 too (RFC 8441).
@@ -90,7 +90,6 @@ pub(crate) fn connection_manager(
         // No `internal_address_config`: left out it makes nobody internal, given empty it makes loopback internal, and internal clients may
         // set `x-envoy-*` headers such as time-outs (measured with Envoy 1.40).
         use_remote_address: Some(true),
-        strip_trailing_host_dot: true,
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".to_owned(), ..UpgradeConfig::default() }],
         normalize_path: Some(true),
         merge_slashes: true,

@@ -102,7 +102,7 @@ fn host_message(host: &VirtualHost) -> route::VirtualHost {
 fn head(host: &VirtualHost) -> route::VirtualHost {
     route::VirtualHost {
         name: host.name.as_str().to_owned(),
-        domains: host.domains.iter().map(|domain| domain.as_ref().to_owned()).collect(),
+        domains: host.domains.iter().flat_map(|domain| spellings(domain)).map(Cow::into_owned).collect(),
         ..route::VirtualHost::default()
     }
 }
@@ -119,12 +119,19 @@ fn write_tail(host: &VirtualHost) -> Option<Bytes> {
     (!host.external_auth.is_empty()).then(|| Bytes::from(tail(host).encode_to_vec()))
 }
 
+/// A domain as requests may spell it: a name with a dot at its end is the same name (RFC 1034, 3.1). Envoy compares the whole text, and
+/// `strip_trailing_host_dot` would take the dot away from what backends get.
+fn spellings(domain: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let absolute = (!domain.ends_with(['*', '.'])).then(|| Cow::Owned(format!("{domain}.")));
+    std::iter::once(Cow::Borrowed(domain)).chain(absolute)
+}
+
 /// The bytes of [`head`].
 fn write_head(host: &VirtualHost) -> Bytes {
-    let texts = host.domains.iter().map(|domain| domain.len()).sum::<usize>() + host.name.as_str().len();
-    let mut bytes = Vec::with_capacity(texts + 3 * (1 + host.domains.len()));
+    let texts = host.domains.iter().map(|domain| 2 * domain.len() + 1).sum::<usize>() + host.name.as_str().len();
+    let mut bytes = Vec::with_capacity(texts + 3 * (1 + 2 * host.domains.len()));
     write::text(1, host.name.as_str(), &mut bytes);
-    host.domains.iter().for_each(|domain| write::item(2, domain, &mut bytes));
+    host.domains.iter().flat_map(|domain| spellings(domain)).for_each(|domain| write::item(2, &domain, &mut bytes));
     Bytes::from(bytes.into_boxed_slice())
 }
 

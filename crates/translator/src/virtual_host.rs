@@ -85,8 +85,8 @@ fn gated(
     }
 }
 
-/// The domain of host names that still end with a dot: Envoy takes one away, and a server behind it takes the next. No name has two (RFC 1034, 3.1).
-const DOTTED: &str = "*.";
+/// The domain of host names that end with more than one dot: a server behind Envoy may take them away. No name has two (RFC 1034, 3.1).
+const DOTTED: &str = "*..";
 
 /// The hosts that a chain has whatever its listeners: for requests that belong to other chains, and for names that are none.
 pub(crate) fn hosts_of_chain(

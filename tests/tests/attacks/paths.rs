@@ -119,7 +119,7 @@ impl World {
         let guarded = GUARDED
             .map(|(kind, value)| format!("  - matches: [{{path: {{type: {kind}, value: '{value}'}}}}]\n{guard}"));
         let rules = format!("  rules:\n  - backendRefs: [{{name: app, port: 80}}]\n{}", guarded.concat());
-        let host = format!("  hostnames: [admin.example]\n  rules:\n  - name: all\n{guard}");
+        let host = format!("  hostnames: [admin.example, \"*.inner.example\"]\n  rules:\n  - name: all\n{guard}");
         let routes = [ruled("paths", &rules), ruled("host", &host)];
         running.write("routes.yaml", &documents(routes.iter().map(String::as_str))).unwrap();
         running.start().unwrap();
@@ -225,6 +225,10 @@ fn no_spelling_of_a_guarded_host_passes_the_guard() {
         "admin.example..:80",
         "admin.example.:80.",
         "admin.example..:80.",
+        "x.inner.example",
+        "x.inner.example.",
+        "X.Inner.example.:80",
+        "x.inner.example..",
     ] {
         let is_name = !host.contains("..") && !host.ends_with("80.");
         let first = world.first(host, "/x", "");
@@ -235,7 +239,9 @@ fn no_spelling_of_a_guarded_host_passes_the_guard() {
         let absolute = world.first("any.example", &format!("http://{host}/x"), "");
         assert!(!absolute.contains(REACHED), "http://{host}/x passes: {absolute}");
     }
-    assert!(world.first("other.example", "/x", "").contains(REACHED));
+    for open in ["other.example", "other.example.", "other.example.:80"] {
+        assert!(world.first(open, "/x", "").contains(REACHED), "{open} is open");
+    }
 }
 
 #[test]

@@ -156,7 +156,6 @@ http2ProtocolOptions:
   initialConnectionWindowSize: 1048576
   allowConnect: true
 useRemoteAddress: true
-stripTrailingHostDot: true
 upgradeConfigs: [{upgradeType: websocket}]
 streamIdleTimeout: 3600s
 normalizePath: true

@@ -43,7 +43,16 @@ fn inline(host: &VirtualHost) -> EncodedHost {
 
 #[test]
 fn a_host_without_routes_is_a_name_with_domains() {
-    expect(&json(&encode(&host("a.example", Vec::new()))), "{name: a.example, domains: [a.example]}");
+    expect(&json(&encode(&host("a.example", Vec::new()))), "{name: a.example, domains: [a.example, a.example.]}");
+}
+
+#[test]
+fn a_name_has_both_spellings_and_others_have_one() {
+    let domains = ["*", "*..", "*.w.example", "b.example"].map(Into::into).to_vec();
+    let host = VirtualHost { domains, ..host("h", Vec::new()) };
+    let expected = "{name: h, domains: ['*', '*..', '*.w.example', '*.w.example.', b.example, b.example.]}";
+    expect(&json(&encode(&host)), expected);
+    assert_eq!(joined(&encode(&host).body), super::host_message(&host).encode_to_vec());
 }
 
 #[test]
@@ -62,8 +71,8 @@ fn an_inline_configuration_holds_its_hosts_and_forgets_ports() {
             "
 name: ns/gw/80
 virtualHosts:
-- {{name: a.example, domains: [a.example]}}
-- {{name: b.example, domains: [b.example], routes: [{}, {}]}}
+- {{name: a.example, domains: [a.example, a.example.]}}
+- {{name: b.example, domains: [b.example, b.example.], routes: [{}, {}]}}
 mostSpecificHeaderMutationsWins: true
 validateClusters: false
 ignorePortInHostMatching: true

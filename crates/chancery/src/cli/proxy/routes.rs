@@ -51,6 +51,9 @@ pub(super) fn table(dump: &Value, rules: &Rules, wide: bool, screen: Screen) -> 
 fn rows(entry: &Entry<'_>, rules: &Rules) -> Vec<(Vec<String>, String)> {
     let of_host = |host: &Value| {
         let domains: Vec<&str> = list(host, "domains").iter().filter_map(Value::as_str).collect();
+        // The same name with a dot at its end is no other host.
+        let is_twin = |domain: &str| domain.strip_suffix('.').is_some_and(|name| domains.contains(&name));
+        let domains: Vec<&str> = domains.iter().copied().filter(|domain| !is_twin(domain)).collect();
         let domains = domains.join(",");
         list(host, "routes").iter().map(|route| (row(&domains, route, rules), text(route, "name"))).collect::<Vec<_>>()
     };

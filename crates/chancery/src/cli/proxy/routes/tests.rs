@@ -25,7 +25,7 @@ fn each_route_has_a_row_with_its_rule_and_line() {
     let dump = json!({ "configs": [{
         "@type": "type.googleapis.com/envoy.admin.v3.RoutesConfigDump",
         "dynamic_route_configs": [{ "version_info": "7", "route_config": { "name": "r", "virtual_hosts": [
-            { "name": "h", "domains": ["a.example", "b.example"], "routes": routes },
+            { "name": "h", "domains": ["a.example", "a.example.", "b.example"], "routes": routes },
         ] } }],
     }] });
     let rule = |rule: &str, place: Option<&str>| Rule {
