@@ -260,7 +260,7 @@ fn bundle(lookup: &mut impl Lookup, key: &ObjectKey, reference: &LocalObjectRef)
         return Err(Refusal::new("InvalidKind", no_bundle(group, kind)));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
-        Some(Ok(size)) => Ok((target.clone(), size)),
+        Some(Ok(usable)) => Ok((target.clone(), usable.size)),
         Some(Err(text)) => Err(Refusal::new(INVALID_BUNDLE, format!("{target}: {text}"))),
         None => Err(Refusal::new(INVALID_BUNDLE, format!("{target} does not exist"))),
     }

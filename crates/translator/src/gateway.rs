@@ -427,12 +427,13 @@ fn backend_certificate(
     let reference = client_certificate_ref(gateway);
     match reference.map(|reference| listener::certificate(lookup, key, reference)) {
         None => (None, None),
-        Some(Ok(wanted)) if lookup.lacks_secret(&fleet(key), &wanted) => {
+        Some(Ok((wanted, _))) if lookup.lacks_secret(&fleet(key), &wanted) => {
             let refusal = Refusal::new("InvalidClientCertificateRef", secret::refused_by_proxies(&wanted));
             let refusal = refusal.naming(wanted.object.clone());
             (Some(wanted), Some(refusal.at("spec.tls.backend.clientCertificateRef.name")))
         }
-        Some(Ok(wanted)) => (Some(wanted), None),
+        // The Secret has a problem where the pair before is shown.
+        Some(Ok((wanted, _))) => (Some(wanted), None),
         Some(Err(mut refusal)) => {
             if refusal.reason != "RefNotPermitted" {
                 refusal.reason = "InvalidClientCertificateRef";

@@ -58,6 +58,8 @@ pub(crate) struct Own {
     pub(crate) fallback: Table<crate::key::AttachmentKey, Arc<crate::http_route::AttachedRoute>>,
     /// Each object with a resource of Envoy's as it was when nothing was wrong with it.
     pub(crate) raw_served: Table<ObjectKey, Arc<api::Raw>>,
+    /// Each Secret as it was with its last good pair of certificate and key.
+    pub(crate) pairs_served: Table<ObjectKey, Arc<api::Secret>>,
     /// Of resources that several objects make, what they were made of when proxies accepted them last.
     pub(crate) raw_accepted: Table<InFleet<RawName>, Arc<MadeOf>>,
     /// Of such resources, what proxies had accepted when this process began: until they answer.
@@ -252,7 +254,7 @@ pub(crate) fn declare(g: &mut Graph, inputs: Tables, options: Options) -> (Own, 
     let gateways = gateway::gateways(g, &base, secrets, (backends, closings));
     let routes: Routes = route::routes(g, &base, gateways, backends, (policies, closings));
     let telemetry = telemetry::telemetry(g, &base, gateways, (secrets, backends));
-    let raws = raw::raws(g, &base, backends.sets);
+    let raws = raw::raws(g, &base, secrets, backends.sets);
     let sources = delivery::Sources {
         gateways,
         backends,
@@ -292,7 +294,7 @@ fn outputs(
     statuses: status::Statuses,
     listeners: Table<InFleet<ir::ListenerName>, Arc<ir::Listener>>,
 ) -> Outputs {
-    let status::Sources { gateways, backends, routes, delivery, raws, patches, .. } = sources;
+    let status::Sources { gateways, backends, routes, secrets, delivery, raws, patches, .. } = sources;
     Outputs {
         listeners,
         route_configurations: routes.configurations,
@@ -305,6 +307,7 @@ fn outputs(
         endpoint_sets: backends.sets,
         shared_sets: delivery.shared_sets,
         secrets: delivery.secrets,
+        pairs: secrets.parsed_of_secrets(),
         runtimes: delivery.runtimes,
         infra: gateways.infra,
         held: gateways.held,
@@ -342,6 +345,7 @@ fn own(g: &mut Graph) -> Own {
         served: g.input("served"),
         fallback: g.input("fallback"),
         raw_served: g.input("raw_served"),
+        pairs_served: g.input("pairs_served"),
         raw_accepted: g.input("raw_accepted"),
         raw_before: g.input("raw_before"),
         clock: g.input("clock"),

@@ -69,6 +69,7 @@ use ir::raw::{Powers, RawReading, ReadRaw};
 use ir::{FleetName, RawName};
 use store::{FactKey, Store};
 
+use crate::backend::{SecretPart, SecretUse};
 use crate::raw::trial;
 
 pub use ir::ClosedAddresses;
@@ -239,6 +240,7 @@ impl Translator {
             }
         }
         self.remember_raw();
+        self.remember_pairs();
         departed::forget(&mut self.graph, self.outputs.clusters, self.store.tables().cluster_state);
         self.blame.forget(&mut self.graph, self.store.tables(), self.own, self.outputs);
     }
@@ -287,6 +289,23 @@ impl Translator {
         let composed = self.graph.get(self.outputs.raw_composed, target)?.as_ref()?;
         let made_of = composed.made_of.iter().map(|(object, resource)| (object, resource));
         (!composed.made_of.is_empty()).then(|| trial::mark(made_of))
+    }
+
+    /// Notes Secrets with a good pair: of one that is written in part the pair before stays.
+    fn remember_pairs(&mut self) {
+        let (served, pairs, objects) = (self.own.pairs_served, self.outputs.pairs, self.store.tables().secrets);
+        let read = self.graph.changes(pairs).map(|change| &change.key.object);
+        let keys: BTreeSet<ObjectKey> =
+            self.graph.changes(objects).map(|change| change.key).chain(read).cloned().collect();
+        for key in keys {
+            let parsed = self.graph.get(pairs, &SecretUse::of(key.clone(), SecretPart::Certificate));
+            let is = parsed.map(|parsed| (parsed.fault.is_some(), parsed.content.is_ok()));
+            match (is, self.graph.get(objects, &key).cloned()) {
+                (Some((true, _)), _) => {}
+                (Some((_, true)), Some(object)) => self.graph.set(served, key, object),
+                _ => drop(self.graph.remove(served, &key)),
+            }
+        }
     }
 
     /// Notes the usable forms of objects with a resource of Envoy's: of one that is edited by mistake the form before stays.

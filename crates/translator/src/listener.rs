@@ -55,7 +55,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) misgated: Option<Refusal>,
     /// `ResolvedRefs`: none if it holds.
     pub(crate) unresolved: Option<Refusal>,
-    /// Some of several bundles for certificates of clients cannot be used: `ResolvedRefs` does not hold, and it serves with the others.
+    /// Some of several bundles for certificates of clients cannot be used, or a certificate of its own, which is served as it was before:
+    /// `ResolvedRefs` is false, and it serves with the others.
     pub(crate) untrusted: Option<Refusal>,
     /// `Conflicted`: the reason and the words.
     pub(crate) conflict: Option<Refusal>,

@@ -382,6 +382,9 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 pub(crate) struct RawTables {
     pub(crate) inputs: Tables,
     pub(crate) grants: GrantIndex,
+    pub(crate) secrets: Secrets,
+    /// Each Secret as it was with its last good pair.
+    pub(crate) pairs_served: Table<ObjectKey, Arc<Secret>>,
 }
 
 impl HasGrants for RawTables {
@@ -392,7 +395,12 @@ impl HasGrants for RawTables {
 
 impl crate::raw::Lookup for Reader<'_, '_, RawTables> {
     fn secret(&mut self, permit: &Permit) -> Option<Arc<Secret>> {
-        self.cx.get(self.tables.inputs.secrets, permit.target()).cloned()
+        let Self { cx, tables: RawTables { inputs, secrets, pairs_served, .. } } = self;
+        let secret = cx.get(inputs.secrets, permit.target()).cloned()?;
+        let pair = SecretUse::of(permit.target().clone(), SecretPart::Certificate);
+        let is_outdated = cx.get(secrets.parsed_of_secrets(), &pair).is_some_and(|parsed| parsed.fault.is_some());
+        let earlier = if is_outdated { cx.get(*pairs_served, permit.target()).cloned() } else { None };
+        Some(earlier.unwrap_or(secret))
     }
 }
 

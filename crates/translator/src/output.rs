@@ -16,11 +16,13 @@ use ir::{
 };
 
 use crate::PieceKey;
+use crate::backend::SecretUse;
 use crate::digest::Digest;
 use crate::gating::Effective;
 use crate::graph::{ComposedRows, EndpointSets, PROBLEM_TABLES, RawBySet, RouteOutcomes, SharedSet};
 use crate::key::{AttachmentKey, InFleet, ProblemKey, StreamKey, VirtualHostKey};
 use crate::raw::{Read, Selected};
+use crate::secret::Parsed;
 use crate::status::rejected::Rejection;
 use crate::virtual_host::separate_name;
 
@@ -51,6 +53,8 @@ pub struct Outputs {
     pub(crate) clusters: ClusterTables,
     /// Certificates and bundles.
     pub secrets: Table<InFleet<SecretName>, Arc<Secret>>,
+    /// Secrets that are used, for [`crate::Translator::remember_served`].
+    pub(crate) pairs: Table<SecretUse, Arc<Parsed>>,
     /// Values that proxies look up while they run.
     pub runtimes: Table<FleetName, Arc<Runtime>>,
     /// Proxies that there shall be.

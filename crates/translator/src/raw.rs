@@ -168,6 +168,13 @@ pub(crate) trait Lookup: Grants {
 /// Secrets. Each object takes 1.8 to 2.2 times as much (400 of 1 MB took 0.7 to 0.85 GB, measured), so 20 MB of a namespace.
 pub(crate) const MOST_SECRETS: u64 = 8 << 20;
 
+/// The Secret that an object names.
+pub(crate) fn secret_use(object: &Raw) -> Option<ObjectKey> {
+    let to = object.spec.secret_ref.as_deref()?;
+    let namespace = to.namespace.as_deref().unwrap_or(object.meta.key.namespace());
+    Some(ObjectKey::of(Kind::Secret, namespace, &to.name))
+}
+
 /// Bytes of the Secret that an object is filled with; 0 if none.
 pub(crate) fn secret_bytes(object: &Raw, lookup: &mut impl Lookup) -> u64 {
     let Some(to) = object.spec.secret_ref.as_deref() else { return 0 };

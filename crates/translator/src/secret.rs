@@ -28,11 +28,13 @@ pub(crate) struct Parsed {
     pub(crate) not_after: Option<Timestamp>,
     /// DNS names of a certificate that is shown, in small letters.
     pub(crate) names: Arc<[Arc<str>]>,
+    /// Why the object's own pair cannot be used, where all this is of the pair before it.
+    pub(crate) fault: Option<Arc<str>>,
 }
 
 impl Parsed {
     fn bad(text: impl Into<Arc<str>>) -> Self {
-        Self { content: Err(text.into()), not_after: None, names: Arc::default() }
+        Self { content: Err(text.into()), not_after: None, names: Arc::default(), fault: None }
     }
 
     /// Its size if it is good, or why it is not: all that readers of the verdict need.
@@ -41,12 +43,21 @@ impl Parsed {
             SecretContent::Certificate { chain, key } => chain.0.len().saturating_add(key.0.len()),
             SecretContent::Bundle(bundle) => bundle.0.len(),
         };
-        Ok(Size(u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)))
+        let size = Size(u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX));
+        Ok(Usable { size, fault: self.fault.clone() })
     }
 }
 
-/// The size of a content that can be used, or why it cannot.
-pub(crate) type Verdict = Result<Size, Arc<str>>;
+/// A content that can be used, or why it cannot.
+pub(crate) type Verdict = Result<Usable, Arc<str>>;
+
+/// A content that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Usable {
+    pub(crate) size: Size,
+    /// [`Parsed::fault`].
+    pub(crate) fault: Option<Arc<str>>,
+}
 
 /// A size in KiB, rounded up: a certificate that is renewed has the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,10 +156,22 @@ pub(crate) const NO_PAIR: &str = "it needs the keys tls.crt and tls.key";
 /// The same of a bundle.
 pub(crate) const NO_BUNDLE: &str = "it has no key ca.crt";
 
-/// What a Secret that somebody uses can be used for.
-pub(crate) fn read_secret(secret: &Secret) -> Vec<(SecretPart, Parsed)> {
+/// Returns the parts of a Secret that is used. `earlier` is asked for the Secret as it was with its last good pair, where that of today is not good.
+pub(crate) fn read_secret(secret: &Secret, earlier: impl FnOnce() -> Option<Arc<Secret>>) -> Vec<(SecretPart, Parsed)> {
     let bundle = secret.spec.get(BUNDLE).map_or_else(|| Parsed::bad(NO_BUNDLE), |text| parse_bundle(BUNDLE, text));
-    vec![(SecretPart::Certificate, certificate(secret)), (SecretPart::Bundle, bundle)]
+    vec![(SecretPart::Certificate, kept(secret, certificate(secret), earlier)), (SecretPart::Bundle, bundle)]
+}
+
+/// The pair before a bad one, where there is one: a certificate and its key may be written one after the other. A Secret without one of the two
+/// entries is no pair any more, and another object of the name has no earlier pair.
+fn kept(secret: &Secret, pair: Parsed, earlier: impl FnOnce() -> Option<Arc<Secret>>) -> Parsed {
+    let Err(text) = &pair.content else { return pair };
+    let has_both = ["tls.crt", "tls.key"].iter().all(|name| secret.spec.get(name).is_some());
+    let earlier = if has_both { earlier() } else { None };
+    let Some(earlier) = earlier.filter(|earlier| earlier.meta.uid() == secret.meta.uid()) else { return pair };
+    let text = if &**text == NO_PAIR { "an entry is empty" } else { text };
+    let fault = format!("{text}; the certificate and key before these stay served until both belong together");
+    Parsed { fault: Some(fault.into()), ..certificate(&earlier) }
 }
 
 /// What a `ConfigMap` that somebody uses can be used for.
@@ -173,7 +196,7 @@ fn certificate(secret: &Secret) -> Parsed {
     match read_pair(chain, key) {
         Ok(Pair { chain, key, not_after, names }) => {
             let content = SecretContent::Certificate { chain: Hidden(chain.into()), key: Hidden(key.into()) };
-            Parsed { content: Ok(content), not_after, names: names.into() }
+            Parsed { content: Ok(content), not_after, names: names.into(), fault: None }
         }
         Err(text) => Parsed::bad(text),
     }
@@ -183,7 +206,8 @@ fn certificate(secret: &Secret) -> Parsed {
 fn parse_bundle(field: &str, text: &[u8]) -> Parsed {
     match read_bundle(text) {
         Ok(Bundle { text, not_after }) => {
-            Parsed { content: Ok(SecretContent::Bundle(Hidden(text.into()))), not_after, names: Arc::default() }
+            let content = SecretContent::Bundle(Hidden(text.into()));
+            Parsed { content: Ok(content), not_after, names: Arc::default(), fault: None }
         }
         Err(error) => Parsed::bad(format!("{field}: {error}")),
     }

@@ -11,6 +11,7 @@ mod guards;
 mod hosts;
 mod incremental;
 mod lost_matches;
+mod pairs;
 mod refusals;
 mod statuses;
 mod tls;

@@ -171,6 +171,33 @@ fn a_refused_secret_costs_its_own_host_from_the_first_start_on() {
 }
 
 #[test]
+fn a_half_written_pair_costs_no_handshake() {
+    let mut world = World::prepare();
+    let host = host("late");
+    let [first, second] = [(); 2].map(|()| self_signed(&[&host], false).unwrap());
+    world.tenant("late", first.certificate.as_bytes(), first.key.as_bytes());
+    world.running.start().unwrap();
+    world.until_answers(&host, &[&first.certificate]);
+    // The certificate is written before its key: by other handshakes the earlier pair is still shown.
+    world.tenant("late", second.certificate.as_bytes(), first.key.as_bytes());
+    world.until_said("late", "InvalidCertificateRef");
+    world.until_said("late", "the key does not belong to the certificate; the certificate and key before these stay");
+    world.restart_envoy();
+    world.until_answers(&host, &[&first.certificate]);
+    world.until_bank_answers();
+    world.tenant("late", second.certificate.as_bytes(), second.key.as_bytes());
+    world.until_answers(&host, &[&second.certificate]);
+    assert!(!world.conditions("late").contains("before these stay"));
+    // A Secret that is deleted takes its pair with it, also for one of its name.
+    world.running.remove("x-late.yaml").unwrap();
+    let gone = || (!world.answers(&host, &[&second.certificate])).then_some(());
+    wait::until("the host to go", gone).unwrap();
+    world.tenant("late", first.certificate.as_bytes(), second.key.as_bytes());
+    world.until_said("late", "the key does not belong to the certificate");
+    assert!(!world.answers(&host, &[&second.certificate]) && !world.conditions("late").contains("before these stay"));
+}
+
+#[test]
 fn a_refused_secret_that_is_edited_does_not_cost_others_a_request() {
     let mut world = World::prepare();
     let good = self_signed(&["bad.x.example"], false).unwrap();

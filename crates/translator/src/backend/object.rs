@@ -275,7 +275,7 @@ pub(super) fn usable(
     part: SecretPart,
 ) -> Result<secret::Size, RefFault> {
     let text = match lookup.secret(permit, part) {
-        Some(Ok(size)) => return Ok(size),
+        Some(Ok(usable)) => return Ok(usable.size),
         Some(Err(text)) => format!("{object}: {}: {text}", permit.target()),
         None => format!("{object}: {} does not exist", permit.target()),
     };

@@ -25,6 +25,7 @@ use crate::gateway;
 use crate::key::{BackendKey, ClusterTarget, Seniority, Transport};
 use crate::listener_set;
 use crate::lookup::{BackendTables, Reader, ServiceAddresses};
+use crate::raw;
 use crate::route_budget;
 use crate::secret::{self, Parsed};
 use crate::stream::{self, Share};
@@ -52,6 +53,12 @@ impl Secrets {
         of_secret(self.verdicts, object)
     }
 
+    /// The content of Secrets.
+    pub(crate) fn parsed_of_secrets(&self) -> Table<SecretUse, Arc<Parsed>> {
+        let [secrets, ..] = self.parsed;
+        secrets
+    }
+
     /// The content.
     pub(crate) fn parsed_of(&self, object: &ObjectKey) -> Table<SecretUse, Arc<Parsed>> {
         of_secret(self.parsed, object)
@@ -68,19 +75,23 @@ pub(super) fn secrets(g: &mut Graph, base: &Base) -> Secrets {
     });
     let by_x_backend =
         g.index("secret_by_x_backend", base.inputs.x_backends, |_, backend| x_backend::secret_uses(backend));
+    let by_raw = g.index("secret_by_raw", base.inputs.raw, |_, object| raw::secret_use(object));
     let used = move |cx: &mut Cx<'_>, key: &ObjectKey| {
         cx.any(by_gateway, key)
             || cx.any(by_set, key)
             || cx.any(by_backend, key)
             || cx.any(by_policy, key)
             || cx.any(by_x_backend, key)
+            || cx.any(by_raw, key)
     };
     let rows = |key: &ObjectKey, parts: Vec<_>| {
         let key = key.clone();
         parts.into_iter().map(move |(part, parsed)| (SecretUse::of(key.clone(), part), Arc::new(parsed)))
     };
+    let served = base.own.pairs_served;
     let from_secrets = g.derive("secret_parsed", base.inputs.secrets, move |cx, key, secret| {
-        let parts = if used(cx, key) { secret::read_secret(secret) } else { Vec::new() };
+        let parts =
+            if used(cx, key) { secret::read_secret(secret, || cx.get(served, key).cloned()) } else { Vec::new() };
         rows(key, parts)
     });
     let from_config_maps = g.derive("config_map_parsed", base.inputs.config_maps, move |cx, key, config_map| {

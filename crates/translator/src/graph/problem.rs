@@ -696,6 +696,9 @@ fn unusable(key: &SecretUse, parsed: &Parsed, now: Option<api::Timestamp>) -> Op
         let other_use = [NO_PAIR, NO_BUNDLE].contains(&&**text) && key.object.kind() == Some(Kind::Secret);
         return (!other_use).then(|| Problem::of(&key.object, "", Severity::Error, &**text));
     }
+    if let Some(text) = &parsed.fault {
+        return Some(Problem::of(&key.object, "", Severity::Error, &**text));
+    }
     let (ends, now) = (parsed.not_after?, now?);
     let text = format!("a certificate in it has expired on {ends}");
     (ends <= now).then(|| Problem::of(&key.object, "", Severity::Warning, text))

@@ -9,7 +9,7 @@ use ir::raw::RawOutput;
 use ir::{EndpointSetName, FleetName, RawName};
 use store::{FactKey, RawState, Tables};
 
-use super::backend::EndpointSet;
+use super::backend::{EndpointSet, Secrets};
 use super::{Base, EndpointSets};
 use crate::key::{Age, InFleet, Seniority};
 use crate::lookup::{RawTables, Reader, selects_namespace};
@@ -49,7 +49,7 @@ struct Sources {
     services: Table<EndpointSetName, EndpointSet>,
 }
 
-pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
+pub(super) fn raws(g: &mut Graph, base: &Base, secrets: Secrets, sets: EndpointSets) -> Raws {
     let (inputs, own) = (base.inputs, base.own);
     let workloads = g.map("workload", inputs.pods, |_, _, pod| Arc::new(pod.meta.labels.clone()));
     // A folder may have Pods for which nobody ever writes anything.
@@ -65,7 +65,7 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
     });
     let by_label = g.index("workload_by_label", workloads, |key, labels: &Arc<Labels>| raw::anchors(key, labels));
     let namespaces = base.namespaces;
-    let readings = readings(g, base);
+    let readings = readings(g, base, secrets);
     // A table of its own, so that an edit of a resource selects nothing anew.
     let aims = g.map("raw_aim", readings, |_, _, read: &Arc<Read>| Arc::clone(&read.aim));
     let hosts = Hosts { namespaces, by_guest };
@@ -102,14 +102,15 @@ pub(super) fn raws(g: &mut Graph, base: &Base, sets: EndpointSets) -> Raws {
 }
 
 /// Reads the objects, and then judges what they hold by the operator's rules: where Chancery and its machine have another address, nothing is parsed again.
-fn readings(g: &mut Graph, base: &Base) -> Table<ObjectKey, Arc<Read>> {
-    let (inputs, grants, own, settings) = (base.inputs, base.grants, base.own, base.settings);
+fn readings(g: &mut Graph, base: &Base, secrets: Secrets) -> Table<ObjectKey, Arc<Read>> {
+    let (inputs, own, settings) = (base.inputs, base.own, base.settings);
     let read = base.options.read_raw;
-    let late = late(g, base);
+    let tables = RawTables { inputs, grants: base.grants, secrets, pairs_served: own.pairs_served };
+    let late = late(g, base, tables);
     let parse = move |cx: &mut Cx<'_>, object: &Raw| {
         let is_late = cx.contains(late, &object.meta.key);
         let filling = if is_late { Filling::Crowded } else { Filling::Allowed };
-        Arc::new(raw::read(read, object, filling, &mut Reader { cx, tables: RawTables { inputs, grants } }))
+        Arc::new(raw::read(read, object, filling, &mut Reader { cx, tables }))
     };
     let parsed = g.map("raw_parsed", inputs.raw, move |cx, _, object| parse(cx, object));
     let judged =
@@ -134,11 +135,11 @@ fn readings(g: &mut Graph, base: &Base) -> Table<ObjectKey, Arc<Read>> {
 }
 
 /// Objects for whose Secrets older ones of their namespace have left too few bytes. One that is served in its earlier form counts as the larger one.
-fn late(g: &mut Graph, base: &Base) -> Table<ObjectKey, ()> {
-    let (inputs, grants, own) = (base.inputs, base.grants, base.own);
+fn late(g: &mut Graph, base: &Base, tables: RawTables) -> Table<ObjectKey, ()> {
+    let (inputs, own) = (base.inputs, base.own);
     let bytes = g.derive("raw_secret_bytes", inputs.raw, move |cx, key, object| {
         let earlier = cx.get(own.raw_served, key).cloned();
-        let mut reader = Reader { cx, tables: RawTables { inputs, grants } };
+        let mut reader = Reader { cx, tables };
         let earlier = earlier.map_or(0, |earlier| raw::secret_bytes(&earlier, &mut reader));
         let bytes = raw::secret_bytes(object, &mut reader).max(earlier);
         (bytes > 0).then(|| (Seniority { age: Age::from(&object.meta), object: key.clone() }, bytes))

@@ -41,9 +41,9 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
         Some(speaks) => kinds(listener, speaks.kinds()),
         None => (Box::default(), None),
     };
-    let (certificates, bad_certificate) = match speaks {
+    let (certificates, [bad_certificate, outdated]) = match speaks {
         Some(Speaks::Https | Speaks::TlsTerminate) => certificates(lookup, owner, listener),
-        _ => (Vec::new(), None),
+        _ => (Vec::new(), [None, None]),
     };
     let name: Arc<str> = (&*listener.name).into();
     let id = match owner.kind() {
@@ -62,7 +62,7 @@ pub(crate) fn check(lookup: &mut impl Lookup, owner: &ObjectKey, listener: &List
         refused,
         misgated,
         unresolved: bad_certificate.or(bad_filter).or(odd_kinds),
-        untrusted: None,
+        untrusted: outdated,
         conflict: None,
         overlaps: false,
         certificates,
@@ -205,40 +205,42 @@ fn kinds(listener: &Listener, carried: &[Kind]) -> (Box<[Kind]>, Option<Refusal>
     (right, refusal)
 }
 
-/// Certificates that can be shown, and the first that cannot.
+/// Certificates that can be shown, the first that cannot, and the first that is shown as it was before.
 fn certificates(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
     listener: &Listener,
-) -> (Vec<SecretUse>, Option<Refusal>) {
+) -> (Vec<SecretUse>, [Option<Refusal>; 2]) {
     let references = listener.tls.as_deref().map(|tls| &*tls.certificate_refs).unwrap_or_default();
     if references.is_empty() {
         // Of a mode that nobody knows they may not be meant.
         if listener.fault.as_ref().is_some_and(|fault| fault.path.ends_with(".tls.mode")) {
-            return (Vec::new(), None);
+            return (Vec::new(), [None, None]);
         }
         let refusal = Refusal::new("InvalidCertificateRef", "tls.certificateRefs names no certificate");
-        return (Vec::new(), Some(refusal.at("tls.certificateRefs")));
+        return (Vec::new(), [Some(refusal.at("tls.certificateRefs")), None]);
     }
     let mut found = Vec::with_capacity(references.len());
-    let mut first_bad = None;
+    let [mut bad, mut outdated] = [None, None];
     for (index, reference) in references.iter().enumerate() {
+        let at = |refusal: Refusal| refusal.at(format!("tls.certificateRefs[{index}].name"));
         match certificate(lookup, gateway, reference) {
-            Ok(wanted) => found.push(wanted),
-            Err(refusal) => {
-                first_bad.get_or_insert_with(|| refusal.at(format!("tls.certificateRefs[{index}].name")));
+            Ok((wanted, fault)) => {
+                found.push(wanted);
+                outdated = outdated.or(fault.map(at));
             }
+            Err(refusal) => bad = bad.or(Some(at(refusal))),
         }
     }
-    (found, first_bad)
+    (found, [bad, outdated])
 }
 
-/// A Secret with a certificate and its key, that the Gateway may name.
+/// A Secret with a certificate and its key, that the Gateway may name, and why the pair before that of today is shown, where it is.
 pub(crate) fn certificate(
     lookup: &mut impl Lookup,
     gateway: &ObjectKey,
     reference: &SecretRef,
-) -> Result<SecretUse, Refusal> {
+) -> Result<(SecretUse, Option<Refusal>), Refusal> {
     let invalid = |text: String| Refusal::new("InvalidCertificateRef", text);
     let permit = permit(lookup, gateway, Reference::from(reference)).map_err(|fault| match fault.reason {
         RefReason::NotPermitted => Refusal::new("RefNotPermitted", fault.text),
@@ -251,7 +253,10 @@ pub(crate) fn certificate(
         return Err(invalid(format!("{} cannot hold a certificate, a Secret can", target.kind_name())));
     }
     match lookup.secret(&permit, SecretPart::Certificate) {
-        Some(Ok(_)) => Ok(SecretUse::of(target.clone(), SecretPart::Certificate)),
+        Some(Ok(usable)) => {
+            let fault = usable.fault.map(|text| invalid(format!("{target}: {text}")));
+            Ok((SecretUse::of(target.clone(), SecretPart::Certificate), fault))
+        }
         Some(Err(text)) => Err(invalid(format!("{target}: {text}"))),
         None => Err(invalid(format!("{target} does not exist")).naming(target.clone())),
     }

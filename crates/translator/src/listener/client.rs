@@ -42,7 +42,8 @@ pub(super) fn validate(
         match plan(lookup, gateway, (validation, &path)).and_then(within) {
             Ok((client, unresolved)) => {
                 listener.client = Some(client);
-                listener.untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set()));
+                let untrusted = unresolved.map(|refusal| untrusted(refusal, listener.is_of_set()));
+                listener.untrusted = listener.untrusted.take().or(untrusted);
             }
             Err((unresolved, refused)) if listener.is_of_set() => {
                 listener.unresolved.get_or_insert(Refusal::new(unresolved.reason, OF_GATEWAY));
@@ -168,7 +169,7 @@ fn bundle(lookup: &mut impl Lookup, gateway: &ObjectKey, reference: &ObjectRef) 
         return Err(Refusal::new("InvalidCACertificateKind", no_bundle(&reference.group, &reference.kind)));
     }
     match lookup.secret(&permit, SecretPart::Bundle) {
-        Some(Ok(size)) => Ok((target.clone(), size)),
+        Some(Ok(usable)) => Ok((target.clone(), usable.size)),
         Some(Err(text)) => Err(Refusal::new(INVALID_BUNDLE, format!("{target}: {text}"))),
         None => {
             let text = format!("{target} does not exist");

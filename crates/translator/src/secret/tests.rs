@@ -15,7 +15,7 @@ fn verdict(certificate: &str, key: &str) -> Result<(), String> {
     let spec = json!({"stringData": {"tls.crt": certificate, "tls.key": key}});
     let Object::Secret(secret) = object(Kind::Secret, "s", spec) else { panic!("a secret") };
     let secret: &Secret = &secret;
-    let parts = read_secret(secret);
+    let parts = read_secret(secret, || None);
     let (_, parsed) = parts.iter().find(|(part, _)| *part == SecretPart::Certificate).expect("the certificate");
     parsed.verdict().map(drop).map_err(|text| text.to_string())
 }
@@ -119,7 +119,7 @@ fn issued(name: &str, days: i64) -> (String, String, String) {
 fn contents(data: &[(&str, String)], part: SecretPart) -> Result<(String, String), String> {
     let entries: serde_json::Map<_, _> = data.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
     let Object::Secret(secret) = object(Kind::Secret, "s", json!({"stringData": entries})) else { panic!("a secret") };
-    let parts = read_secret(&secret);
+    let parts = read_secret(&secret, || None);
     let (_, parsed) = parts.into_iter().find(|(found, _)| *found == part).expect("the part");
     let text = |Hidden(bytes): Hidden| String::from_utf8(bytes.to_vec()).expect("ASCII");
     parsed.content.map_err(|text| text.to_string()).map(|content| match content {

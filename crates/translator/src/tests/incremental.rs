@@ -6,7 +6,7 @@ mod template;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::{Kind, ObjectKey, Timestamp};
+use api::{Kind, Object, ObjectKey, Timestamp};
 use ir::SecretName;
 use ir::secret::SecretContent;
 use proptest::prelude::*;
@@ -108,6 +108,16 @@ impl Present {
         world.apply(objects.map(Written::object));
         self.answer(&mut world.translator);
         world.translator
+    }
+
+    /// Deletes the Secrets and writes them again: one that holds half of a new pair keeps the pair before it only as long as it is there.
+    fn write_secrets_again(&self, world: &mut World) {
+        let is_secret = |object: &Object| object.key().kind() == Some(Kind::Secret);
+        let secrets: Vec<Object> = self.objects.values().map(Written::object).filter(is_secret).collect();
+        world.change(secrets.iter().map(|secret| Change::Delete(secret.key().clone())).collect());
+        world.translator.remember_served();
+        world.apply(secrets);
+        world.translator.remember_served();
     }
 
     /// The proxies have everything that they were to get, and again what takes the place of it then.
@@ -226,6 +236,7 @@ proptest! {
         let mut spread = everything(&world.translator);
         spread.retain(|key, _| ["host ", "stream ", "cluster ", "endpoints "].iter().any(|table| key.starts_with(table)));
         prop_assert_eq!(differences(&told, &spread), Vec::<String>::new(), "between what was told and what is there");
+        present.write_secrets_again(&mut world);
         present.answer(&mut world.translator);
         prop_assert_eq!(world.translator.tick().runs, 0, "a second tick has nothing to do");
         world.translator.settle();

@@ -7,12 +7,12 @@ use api::{Kind, Object, ObjectKey, ObjectMeta};
 use ir::listener::Application;
 use store::{ClusterState, FactKey, SecretRefusal};
 
-fn pair() -> (String, String) {
+pub(super) fn pair() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["example.org".to_owned()]).expect("a certificate");
     (made.cert.pem(), made.signing_key.serialize_pem())
 }
 
-fn secret(name: &str, (certificate, key): &(String, String)) -> Object {
+pub(super) fn secret(name: &str, (certificate, key): &(String, String)) -> Object {
     object(
         Kind::Secret,
         name,
@@ -20,7 +20,7 @@ fn secret(name: &str, (certificate, key): &(String, String)) -> Object {
     )
 }
 
-fn https(name: &str, hostname: &str, certificate: Value) -> Value {
+pub(super) fn https(name: &str, hostname: &str, certificate: Value) -> Value {
     let mut listener =
         json!({"name": name, "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [certificate]}});
     if !hostname.is_empty() {
@@ -29,7 +29,7 @@ fn https(name: &str, hostname: &str, certificate: Value) -> Value {
     listener
 }
 
-fn section(name: &str, section: &str, hostnames: &[&str], backend: &str) -> Object {
+pub(super) fn section(name: &str, section: &str, hostnames: &[&str], backend: &str) -> Object {
     let mut spec = route_spec("web", hostnames, &[("/", backend)]);
     if !section.is_empty() {
         spec["parentRefs"][0]["sectionName"] = section.into();
