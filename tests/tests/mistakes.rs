@@ -459,10 +459,10 @@ fn what_has_no_effect_is_told_where_it_is_written() {
         let with = redirect.replace("filters: [", &format!("filters: [{{{changes}}}, "));
         assert_eq!(told_of("", &format!("  - {with}\n")), [told], "{changes}");
     }
-    let old = "sessionPersistence: {type: Cookie, cookieConfig: {lifetimeType: Permanent}}";
+    let old = "sessionPersistence: {type: Cookie, cookieConfig: {lifetimeType: Session}}";
     let found = told_of("", &format!("  - {old}\n"));
     assert!(
-        found.contains(&"warning: cookieConfig is not a field here and is ignored; it is cookie now".to_owned()),
+        found.contains(&"warning: cookieConfig is cookie now, and is read as that: write cookie".to_owned()),
         "{found:#?}"
     );
 }

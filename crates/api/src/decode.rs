@@ -1,6 +1,7 @@
 //! From a tree to an object and its problems.
 
 mod remnants;
+mod renamed;
 mod unknown;
 
 use std::sync::Arc;
@@ -112,7 +113,13 @@ pub(crate) fn resource<S: Spec>(
     Ok(Resource { meta, spec })
 }
 
+/// Kinds whose objects can ask for sessions.
+fn has_sessions(kind: Kind) -> bool {
+    matches!(kind, Kind::HttpRoute | Kind::GrpcRoute | Kind::XBackend | Kind::XBackendTrafficPolicy)
+}
+
 /// One thing wrong, before its place is worked out.
+#[derive(Clone)]
 struct Found {
     start: u32,
     severity: Severity,
@@ -230,8 +237,17 @@ impl Decoder<'_> {
 
     fn object(&mut self, kind: Kind, root: Cursor<'_, '_>) {
         let quiet = matches!(kind, Kind::Secret | Kind::EnvoySecret);
+        let renamed = if has_sessions(kind) { renamed::sessions(root) } else { None };
+        let (root, earlier) = match &renamed {
+            Some((tree, found)) => (tree.root(), &**found),
+            None => (root, &[][..]),
+        };
         let checked = schema::check(root, Schema::of(kind), quiet);
         let key = self.key(Some(kind), root, kind.group(), kind.name());
+        for found in earlier {
+            let problem = self.problem(key.as_ref(), found.clone(), quiet);
+            self.out.problems.push(problem);
+        }
         let lost = remnants::lost(kind, &checked).filter(|_| checked.fatal || key.is_none());
         let mut found = UnitFaults { guards: checked.guards, ..UnitFaults::default() };
         for violation in checked.violations {

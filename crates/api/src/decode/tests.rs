@@ -386,3 +386,47 @@ fn renamed_field_of_a_backend_tls_policy_is_named_by_its_new_name() {
         assert!(found.iter().any(|line| line.contains(new) && line.contains("is not a field here")), "{found:?}");
     }
 }
+
+#[test]
+fn earlier_fields_of_sessions_are_read_as_those_of_today() {
+    let session = |fields: &str| {
+        let head = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: [{name: g}]\n  rules:\n";
+        let decoded = all(&format!("{head}  - sessionPersistence: {fields}\n"));
+        let Some(Object::HttpRoute(route)) = decoded.objects.first() else { panic!("{:?}", lines(&decoded)) };
+        let persistence = route.spec.rules.first().and_then(|rule| rule.session_persistence.clone());
+        (persistence.map(|found| *found), lines(&decoded))
+    };
+    let same = [
+        ("{sessionName: a}", "{cookie: {name: a}}", 1),
+        (
+            "{absoluteTimeout: 1h, type: Cookie, cookieConfig: {lifetimeType: Permanent}, sessionName: a}",
+            "{absoluteTimeout: 1h, type: Cookie, cookie: {name: a, lifetimeType: Permanent}}",
+            2,
+        ),
+        ("{sessionName: x-a, type: Header, header: null}", "{type: Header, header: {name: x-a}}", 1),
+        // What is written for today counts, and what is written wrong is no setting.
+        ("{sessionName: a, cookie: {name: b}}", "{cookie: {name: b}}", 1),
+    ];
+    for (earlier, today, warnings) in same {
+        let ((old, told), (new, none)) = (session(earlier), session(today));
+        assert_eq!((old, none), (new, Vec::new()), "{earlier}: {told:?}");
+        assert_eq!(told.len(), warnings, "{told:?}");
+    }
+    let (_, told) = session("{sessionName: a, cookieConfig: {lifetimeType: Session}}");
+    let path = "HTTPRoute default/r: spec.rules[0].sessionPersistence";
+    let expected = [
+        format!(
+            "a.yaml:7:26: warning: {path}.sessionName: sessionName is cookie.name now, and is read as that: write cookie.name"
+        ),
+        format!(
+            "a.yaml:7:42: warning: {path}.cookieConfig: cookieConfig is cookie now, and is read as that: write cookie"
+        ),
+    ];
+    assert_eq!(told, expected);
+    for wrong in
+        ["{cookieConfig: 5}", "{type: 5, sessionName: a}", "{type: Header, cookieConfig: {}}", "{sessionName: {}}"]
+    {
+        let (_, told) = session(wrong);
+        assert!(told.iter().any(|line| line.contains(": error: ")), "{wrong}: {told:?}");
+    }
+}
