@@ -94,6 +94,8 @@ impl Supervisor {
             }
         }
         self.shared.options.layout.prepare(&self.fleet)?;
+        // The successor binds the same name.
+        self.paths.hide_admin_socket();
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
         let handover = Handover::open(&self.paths, from, to)?;
         let next = ProxyPaths { record: self.paths.next_record.clone(), ..self.paths.clone() };
@@ -145,6 +147,8 @@ pub(crate) fn end_unfinished(paths: &ProxyPaths, leaving: &BTreeSet<u32>) {
         search(&paths.bootstrap, &known)
     });
     let unfinished: BTreeSet<u32> = next.into_iter().chain(others.into_iter().flatten()).collect();
+    // Else the admin socket can be that of an Envoy which was started right before Chancery ended.
+    let is_left = !unfinished.is_empty() || paths.next_record.exists();
     for process in unfinished.into_iter().filter_map(|pid| Process::watch(pid, None).ok()) {
         tracing::info!(
             pid = process.pid,
@@ -154,7 +158,9 @@ pub(crate) fn end_unfinished(paths: &ProxyPaths, leaving: &BTreeSet<u32>) {
         process.signal(Signal::KILL);
         lineage.into_iter().for_each(Lineage::unmark);
     }
-    forget_next(paths);
+    if is_left {
+        forget_next(paths);
+    }
 }
 
 /// Removes what a successor that is gone had. The names in the folder are the successor's only: those of the earlier one are others.

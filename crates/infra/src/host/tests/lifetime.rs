@@ -13,7 +13,7 @@ use super::stage::{Asked, DEADLINE, Stage, free_port, gateway, greeting, is_aliv
 use crate::host::handover::{Handover, Lineage};
 use crate::host::launch::Launch;
 use crate::host::retired::Retired;
-use crate::host::{Ending, ProxyPaths, admin, process::Process};
+use crate::host::{Ending, HostOptions, ProxyPaths, admin, process::Process};
 
 #[tokio::test]
 async fn a_gateway_gets_an_envoy_that_serves_and_the_facts_say_so() {
@@ -59,6 +59,17 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted_by_the_next() {
     assert_eq!(facts.pid, first);
     stage.end(Ending::Drain).await;
     assert!(!is_alive(first.unwrap()));
+}
+
+#[tokio::test]
+async fn an_envoy_whose_admin_socket_has_its_first_name_still_is_adopted() {
+    let mut stage = Stage::new();
+    let (edge, _, first) = stage.serve_edge().await;
+    let paths = stage.paths(&edge);
+    let rename = |_: &mut HostOptions| std::fs::rename(&paths.admin_socket, &paths.bound_admin_socket).unwrap();
+    let mut stage = stage.crash_and_start(rename).await;
+    stage.want_only(&edge);
+    assert_eq!(stage.facts_of(&edge, |facts| facts.ready).await.pid, Some(first));
 }
 
 #[tokio::test]
