@@ -490,3 +490,63 @@ fn certificates_of_clients_without_an_https_listener_are_told() {
     let text = "there is no HTTPS listener, so this holds nowhere; certificates of clients are asked for on those only";
     assert_eq!(found, [format!("14:21 warning: {text}")]);
 }
+
+#[test]
+fn a_template_that_was_not_rendered_is_called_one() {
+    let told = "this looks like a template: render it first, for instance with helm template, and use the result";
+    let value = edge().replace("name: edge", "name: {{ .Values.name }}");
+    assert_eq!(pointed(&value).unwrap(), [format!("4:9 error: {told}")]);
+    let block = edge().replace("  listeners:", "{{- if .Values.http }}\n  listeners:");
+    assert_eq!(pointed(&block).unwrap(), [format!("7:1 error: {told}")]);
+}
+
+#[test]
+fn values_that_are_known_are_written_in_the_advice() {
+    let spec = |spec: &str| with(BACKEND, spec);
+    let path = BACKEND.replace("  - back", "  - matches: [{path: {value: cart}}]\n    back");
+    assert!(spec(&path)[0].ends_with("; write /cart") || spec(&path)[1].ends_with("; write /cart"), "{path}");
+    let host = format!("  hostnames: [\"https://Shop.example.com:8080/a\"]\n{BACKEND}");
+    assert!(spec(&host)[0].ends_with("found \"https://Shop.example.com:8080/a\"; write shop.example.com"));
+    let filters = "  - filters: [{requestHeaderModifier: {remove: [a]}}]\n    back";
+    let told = spec(&BACKEND.replace("  - back", filters));
+    assert!(
+        told[0].ends_with("error: type is missing; write type: RequestHeaderModifier (requests get 500)"),
+        "{told:?}"
+    );
+}
+
+/// Problems of a Gateway with one listener more.
+fn second(listener: &str) -> Vec<String> {
+    pointed(&format!("{}  - {listener}\n", gateway(8080))).unwrap()
+}
+
+#[test]
+fn listeners_that_are_not_served_say_so_and_what_to_write() {
+    let bare = second("{name: https, port: 8443, protocol: HTTPS}");
+    let told = "tls.certificateRefs names no certificate: the listener is not served; write tls: {certificateRefs: [{name: SECRET}]}";
+    assert!(bare.iter().any(|line| line.ends_with(told)), "{bare:?}");
+    let twins = second("{name: http, port: 8081, protocol: HTTP}");
+    let told = "item has the same name: neither is used; remove or rename one";
+    assert!(twins.len() == 2 && twins.iter().all(|line| line.ends_with(told)), "{twins:?}");
+    let mixed = second("{name: tcp, port: 8080, protocol: TCP}");
+    let told = "different protocols by listeners of this object: none of them is served; move one to another port";
+    assert!(mixed.len() == 2 && mixed.iter().all(|line| line.ends_with(told)), "{mixed:?}");
+}
+
+#[test]
+fn a_route_that_no_listener_takes_says_what_would_take_it() {
+    let parent = "  - name: edge\n  rules";
+    let elsewhere = granted(FROM, TO).replace("  name: shop\n", "  name: shop\n  namespace: other\n");
+    let elsewhere = elsewhere.replace(parent, "  - {name: edge, namespace: default}\n  rules");
+    let told = "takes no HTTPRoute from namespace other; set allowedRoutes.namespaces.from: All or Selector in Gateway default/edge";
+    let found = pointed(&elsewhere).unwrap();
+    assert!(found.iter().any(|line| line.ends_with(told)), "{found:?}");
+    let stream = granted(FROM, TO).replace("kind: HTTPRoute\nmetadata", "kind: TCPRoute\nmetadata");
+    let found = pointed(&stream).unwrap();
+    let told =
+        "takes no TCPRoute (protocol, allowedRoutes.kinds); it needs a listener with protocol TCP that allows the kind";
+    assert!(found.iter().any(|line| line.ends_with(told)), "{found:?}");
+    let alone = with("  parentRefs:\n  - name: edge\n", "");
+    let told = "no parentRefs: the route is attached to no Gateway; write parentRefs: [{name: GATEWAY}]";
+    assert!(alone.iter().any(|line| line.ends_with(told)), "{alone:?}");
+}

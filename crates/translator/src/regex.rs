@@ -42,11 +42,9 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
 
 /// The instructions of an expression as they are estimated; or what is wrong with it, in words.
 pub(crate) fn instructions(text: &str) -> Result<u64, String> {
-    let ast = regex_syntax::ast::parse::ParserBuilder::new()
-        .nest_limit(100)
-        .build()
-        .parse(text)
-        .map_err(|error| format!("{text:?} is not a regular expression: {}", error.kind()))?;
+    let ast = regex_syntax::ast::parse::ParserBuilder::new().nest_limit(100).build().parse(text).map_err(|error| {
+        format!("{text:?} is not a regular expression: {}; Envoy takes the syntax of RE2", error.kind())
+    })?;
     let size = Judge { text, repeats: MAX_REPEAT }.size(&ast);
     size.map(|size| size.saturating_add(FRAME)).map_err(|reason| format!("{text:?} is not supported: {reason}"))
 }

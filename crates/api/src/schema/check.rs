@@ -1,5 +1,6 @@
 //! Checks a tree against a schema.
 
+mod meant;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
@@ -212,7 +213,10 @@ impl<'a> Checker<'a> {
                         (name, "metadata.name is missing: without a name this object is not read".to_owned())
                     }
                     None if word == "metadata" => (at, "metadata with the name is missing".to_owned()),
-                    None => (at, format!("{word} is missing{}", group_of(at, word).unwrap_or_default())),
+                    None => {
+                        let meant = group_of(at, word).or_else(|| meant::named(at, property));
+                        (at, format!("{word} is missing{}", meant.unwrap_or_default()))
+                    }
                 };
                 fine = self.error(at, text);
             }
@@ -299,9 +303,14 @@ impl<'a> Checker<'a> {
     fn same(&mut self, items: &Schema, schema: &Schema, twice: Vec<((usize, Cursor<'a, 'a>), &'static str)>) -> bool {
         let around = (self.unit, self.dropped);
         let mut fine = true;
+        // Of others the earlier one stays, or all of the list is at fault.
+        let alone = items.unit == Some(UnitKind::Item);
         for ((index, item), other) in twice {
             let what = match &schema.list {
-                ListType::Map(names) => format!("{other} item has the same {}", names.join(" and ")),
+                ListType::Map(names) => {
+                    let follows = if alone { ": neither is used; remove or rename one" } else { "" };
+                    format!("{other} item has the same {}{follows}", names.join(" and "))
+                }
                 _ => "the same item occurs twice".to_owned(),
             };
             // Most likely a copy that was to be changed: nobody knows in what.
@@ -323,7 +332,8 @@ impl<'a> Checker<'a> {
             fine = self.size(at, u32::try_from(text.chars().count()).unwrap_or(u32::MAX), schema, "characters");
         }
         if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| fine && !pattern.matches(text)) {
-            let text = format!("expected {}, found {}", pattern.wanted(), self.found(at));
+            let meant = meant::host(pattern, text);
+            let text = format!("expected {}, found {}{meant}", pattern.wanted(), self.found(at));
             fine = self.error(at, text);
         }
         let (holds, wanted) = match schema.format {
@@ -523,7 +533,7 @@ impl<'a> Checker<'a> {
             return self.error(at, sentence(message));
         };
         self.path.push(Step::Field(&property.name));
-        self.error(value, sentence(message));
+        self.error(value, sentence(message) + &meant::path(message, value));
         self.path.pop();
         false
     }

@@ -21,7 +21,7 @@ pub(super) const QUICK: &[(&str, Quick, &str)] = &[
     (
         r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
         |text| is_name(text.strip_prefix("*.").unwrap_or(text)),
-        "a host name (small letters, digits, dashes and dots, `*.` may stand in front)",
+        HOST,
     ),
     (
         r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
@@ -48,6 +48,8 @@ pub(super) const QUICK: &[(&str, Quick, &str)] = &[
     (r"^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|[%][0-9a-fA-F]{2})+$", is_path, "a path (RFC 3986)"),
     ("^([0-9]{1,5}(h|m|s|ms)){1,4}$", is_duration, DURATION),
 ];
+
+const HOST: &str = "a host name (small letters, digits, dashes and dots, `*.` may stand in front)";
 
 /// What other patterns ask for, in words.
 const WORDED: &[(&str, &str)] = &[
@@ -103,6 +105,11 @@ impl Pattern {
     /// Whether the texts are durations.
     pub(super) fn is_duration(&self) -> bool {
         self.quick.is_some_and(|(_, words)| words == DURATION)
+    }
+
+    /// Whether the texts are host names.
+    pub(super) fn is_host(&self) -> bool {
+        self.quick.is_some_and(|(_, words)| words == HOST)
     }
 
     /// What a text must be, for people.

@@ -16,9 +16,10 @@ pub(super) fn parse(text: &str) -> Result<Tree<'_>, SyntaxError> {
         let (event, span) = event.map_err(|error| {
             let at = place(text, error.marker().byte_offset(), error.marker().index());
             let plain = || SyntaxError { at, message: plain(&error.info()) };
-            conflict(text).or_else(|| tab(text, at)).unwrap_or_else(plain)
+            conflict(text).or_else(|| tab(text, at)).or_else(|| template(text, at)).unwrap_or_else(plain)
         })?;
-        reader.event(event, span).map_err(|error| conflict(text).unwrap_or(error))?;
+        let known = |error: &SyntaxError| conflict(text).or_else(|| template(text, error.at));
+        reader.event(event, span).map_err(|error| known(&error).unwrap_or(error))?;
         if reader.builder.is_full() {
             let at = place(text, span.start.byte_offset(), span.start.index());
             let text = format!(
@@ -381,6 +382,15 @@ fn tab(text: &str, at: u32) -> Option<SyntaxError> {
         start += line.len();
     }
     None
+}
+
+/// The braces of a template that was not rendered, in the line of an error: YAML takes them for maps.
+fn template(text: &str, at: u32) -> Option<SyntaxError> {
+    let begin = text.get(..at as usize)?.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text.get(begin..)?.lines().next()?;
+    let braces = line.find("{{").filter(|open| line.get(*open..).is_some_and(|rest| rest.contains("}}")))?;
+    let message = "this looks like a template: render it first, for instance with helm template, and use the result";
+    Some(error(u32::try_from(begin + braces).ok()?, message))
 }
 
 fn error(at: u32, message: impl Into<String>) -> SyntaxError {

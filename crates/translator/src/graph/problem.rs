@@ -410,9 +410,10 @@ fn misspelt(g: &mut Graph, base: &Base) -> [Table<ProblemKey, Arc<Problem>>; 3] 
 fn no_class<'a>(key: &ObjectKey, named: ObjectKey, ours: impl Iterator<Item = &'a ObjectKey>) -> Arc<Problem> {
     let near = api::nearest(named.name(), ours.map(ObjectKey::name));
     let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-    let text = format!("GatewayClass {} does not exist, so nobody serves this Gateway{hint}", named.name());
+    let text = format!("GatewayClass {} does not exist, so nothing serves this Gateway{hint}", named.name());
     let problem = Problem::of(key, "spec.gatewayClassName", Severity::Warning, text);
-    Arc::new(Problem { refers_to: Some(named), ..problem })
+    // The name that is near is said once.
+    Arc::new(Problem { refers_to: near.is_none().then_some(named), ..problem })
 }
 
 /// Services and others that get requests and have no endpoints, and slices that belong to no Service. Only of these there are rows: a change

@@ -90,7 +90,8 @@ pub(super) fn statuses(g: &mut Graph, sources: Sources) -> Statuses {
         let targets = policy::targets(policy);
         let own = targets.iter().map(|target| reached(cx, &sources, key, target)).collect();
         let reached = closing::with_closed(cx, &sources, attached, key, own);
-        Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy) })
+        let is_idle = policy.spec.circuit_breaker.is_none() && !policy.spec.ignored.is_empty();
+        Arc::new(Reach { generation: policy.meta.generation, reached, warnings: policy::warnings(policy), is_idle })
     });
     let (tls_reached, tls_policies) = tls_policies(g, &sources);
     let (backends_reached, backend_policies) = backend_policies(g, &sources);
@@ -153,7 +154,7 @@ fn backend_policies(g: &mut Graph, sources: &Sources) -> Told<Reach> {
         let claims = sources.backend_policies.claims;
         let reached = |target| reached_backend(cx, &sources, claims, key, target).spoilt_by(policy.fault.as_ref());
         let reached = policy.targets.iter().map(reached).collect();
-        Arc::new(Reach { generation: policy.generation, reached, warnings: policy.warnings.clone() })
+        Arc::new(Reach { generation: policy.generation, reached, warnings: policy.warnings.clone(), is_idle: false })
     });
     let statuses = g.map("backend_policy_status", reached, move |cx, _, reach| {
         Arc::new(status::policy::status(reach, &settings.controller(cx), |_| None))

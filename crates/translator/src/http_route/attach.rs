@@ -67,7 +67,10 @@ pub(super) fn attach(
     // What is wrong with those that were left out is told at them.
     let is_none_written = parent_refs.is_empty() && route.meta().written_index("spec.parentRefs", 0) == 0;
     if is_none_written && route.use_default_gateways().is_none_or(|scope| *scope == GatewayScope::None) {
-        problems.push(Finding::warning("spec", "no parentRefs: the route is attached to no Gateway"));
+        problems.push(Finding::warning(
+            "spec",
+            "no parentRefs: the route is attached to no Gateway; write parentRefs: [{name: GATEWAY}]",
+        ));
     }
     let mut own = None;
     let redirects = redirects(route);
@@ -215,7 +218,7 @@ fn judge(lookup: &mut impl Lookup, judged: Judged<'_>) -> (Verdict, Vec<Taken>) 
         (false, ..) => refused(no_listener(parent, scope)),
         (_, false, _) => {
             let named = scope.listeners.iter().enumerate().filter(named).map(|(_, listener)| listener);
-            refused(not_allowed(&named.collect::<Vec<_>>(), key))
+            refused(not_allowed(&named.collect::<Vec<_>>(), object, key))
         }
         (.., true) => {
             // Looked for again, for most routes are taken.
@@ -242,12 +245,12 @@ const MOST_NAMED: usize = 3;
 
 fn no_common_host(listeners: &[&ScopeListener]) -> String {
     let named = listeners.iter().take(MOST_NAMED);
-    let named: Vec<String> = named.map(|one| format!("{} has {}", one.name, one.hostname.domain())).collect();
+    let named: Vec<String> = named.map(|one| format!("{} accepts {}", one.name, one.hostname.domain())).collect();
     let more = match listeners.len().saturating_sub(MOST_NAMED) {
         0 => String::new(),
         more => format!(" ({more} more)"),
     };
-    format!("no host name of the route meets one of the listeners: {}{more}", named.join(", "))
+    format!("no host name of the route matches a listener: {}{more}", named.join(", "))
 }
 
 /// No listener of that name or port.
@@ -267,7 +270,7 @@ fn no_listener(parent: &ParentRef, scope: &RouteScope) -> Refusal {
 }
 
 /// Kinds or namespaces do not admit the route, or the listeners cannot be used at all.
-fn not_allowed(named: &[&ScopeListener], route: &ObjectKey) -> Refusal {
+fn not_allowed(named: &[&ScopeListener], parent: &ObjectKey, route: &ObjectKey) -> Refusal {
     let nothing = |listener: &&ScopeListener| match &listener.takes {
         Takes::Nothing(text) => Some(format!("listener {} is not accepted: {text}", listener.name)),
         Takes::Kinds(_) => None,
@@ -280,11 +283,30 @@ fn not_allowed(named: &[&ScopeListener], route: &ObjectKey) -> Refusal {
     let text = match named.iter().find_map(nothing) {
         Some(text) if named.iter().all(|listener| nothing(listener).is_some()) => text,
         _ if named.iter().any(|listener| listener.takes.has(route.kind())) => {
-            format!("{nobody} from namespace {} (allowedRoutes.namespaces)", route.namespace())
+            let from = route.namespace();
+            format!("{nobody} from namespace {from}; set allowedRoutes.namespaces.from: All or Selector in {parent}")
         }
-        _ => format!("{nobody} (protocol, allowedRoutes.kinds)"),
+        _ => match protocols(route.kind()) {
+            Some(protocols) => {
+                format!(
+                    "{nobody} (protocol, allowedRoutes.kinds); it needs a listener with protocol {protocols} that allows the kind"
+                )
+            }
+            None => format!("{nobody} (protocol, allowedRoutes.kinds)"),
+        },
     };
     Refusal::new("NotAllowedByListeners", text)
+}
+
+/// The protocols of listeners that can take routes of a kind.
+fn protocols(route: Option<Kind>) -> Option<&'static str> {
+    match route? {
+        Kind::HttpRoute | Kind::GrpcRoute => Some("HTTP or HTTPS"),
+        Kind::TcpRoute => Some("TCP"),
+        Kind::TlsRoute => Some("TLS"),
+        Kind::UdpRoute => Some("UDP"),
+        _ => None,
+    }
 }
 
 fn admits(lookup: &mut impl Lookup, namespaces: &Namespaces, parent: &ObjectKey, route: &ObjectKey) -> bool {

@@ -217,7 +217,8 @@ fn certificates(
         if listener.fault.as_ref().is_some_and(|fault| fault.path.ends_with(".tls.mode")) {
             return (Vec::new(), [None, None]);
         }
-        let refusal = Refusal::new("InvalidCertificateRef", "tls.certificateRefs names no certificate");
+        let text = "tls.certificateRefs names no certificate: the listener is not served; write tls: {certificateRefs: [{name: SECRET}]}";
+        let refusal = Refusal::new("InvalidCertificateRef", text);
         return (Vec::new(), [Some(refusal.at("tls.certificateRefs")), None]);
     }
     let mut found = Vec::with_capacity(references.len());

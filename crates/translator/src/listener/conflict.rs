@@ -106,7 +106,9 @@ fn mark_twins(listeners: &mut [ListenerPlan]) {
             let Some(listener) = listeners.get_mut(*index) else { continue };
             let twin = seen.iter().find(|other| other.name != listener.name && other.hostname == listener.hostname);
             let conflict = if mixed {
-                let text = format!("port {port} is used with different protocols by listeners of this object");
+                let text = format!(
+                    "port {port} is used with different protocols by listeners of this object: none of them is served; move one to another port"
+                );
                 Some(Refusal::new("ProtocolConflict", text))
             } else {
                 twin.map(|twin| {

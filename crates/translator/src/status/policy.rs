@@ -52,6 +52,8 @@ pub(crate) struct Reach {
     pub(crate) reached: Vec<Reached>,
     /// Reason and words.
     pub(crate) warnings: Vec<(&'static str, String)>,
+    /// True if nothing of what it says has an effect: all of it is ignored.
+    pub(crate) is_idle: bool,
 }
 
 impl Reached {
@@ -121,7 +123,8 @@ pub(crate) fn status(
     let conditions = |one: &Reached| {
         let refusal = one.refusal();
         let over = overridden(&one.target).filter(|_| refusal.is_none());
-        let mut told = conditions(writer, refusal.as_ref(), over.as_deref());
+        let words = if reach.is_idle { IDLE } else { HOLDS };
+        let mut told = conditions(writer, refusal.as_ref(), words, over.as_deref());
         told.extend(writer.warning(reach.warnings.clone()));
         told
     };
@@ -153,7 +156,7 @@ pub(super) fn entries(
 
 /// The conditions for a target.
 pub(super) fn target_conditions(writer: Writer, reached: &Reached) -> Vec<Condition> {
-    conditions(writer, reached.refusal().as_ref(), None)
+    conditions(writer, reached.refusal().as_ref(), HOLDS, None)
 }
 
 /// The words for a target that is overridden in part by so many policies.
@@ -167,9 +170,20 @@ pub(crate) fn overridden<'a>(count: usize, by: impl Iterator<Item = &'a ObjectKe
     (count > 0).then(|| format!("parts of the target have policies of their own: {}{others}", named.join(", ")))
 }
 
-fn conditions(writer: Writer, refusal: Option<&(&'static str, String)>, overridden: Option<&str>) -> Vec<Condition> {
+/// The words of a policy that is accepted.
+const HOLDS: &str = "the policy holds";
+
+/// The same where all that it says is ignored.
+const IDLE: &str = "the policy is read, and nothing of it has an effect: see the condition Warning";
+
+fn conditions(
+    writer: Writer,
+    refusal: Option<&(&'static str, String)>,
+    accepted: &str,
+    overridden: Option<&str>,
+) -> Vec<Condition> {
     let accepted = match refusal {
-        None => writer.yes("Accepted", "Accepted", "the policy holds"),
+        None => writer.yes("Accepted", "Accepted", accepted),
         Some((reason, text)) => writer.no("Accepted", reason, text),
     };
     [accepted].into_iter().chain(overridden.map(|text| writer.yes("Overridden", "Overridden", text))).collect()

@@ -169,7 +169,7 @@ fn the_line_of_a_parent_says_nothing_of_another_one() {
         let parents = [parent("edge", "True", ""), parent("other", "False", message)];
         json!({"kind": "HTTPRoute", "metadata": {"name": "r"}, "status": {"parents": parents}})
     };
-    let (none, meets) = ("Gateway other has no listener x", "no host name of the route meets one of the listeners");
+    let (none, meets) = ("Gateway other has no listener x", "no host name of the route matches a listener");
     let of_all = ("spec.rules[0].matches[0].path.value", "it is not a path");
     for (path, message) in [("spec.parentRefs[1].sectionName", none), ("spec.hostnames", meets)] {
         let other = format!("other not Accepted: Because {message}");
