@@ -8,6 +8,7 @@
 //! A message has its length (8 bytes, big-endian) and `HotRestartMessage` (hot_restart.proto of Envoy) in protobuf.
 
 use std::fs::Permissions;
+use std::io::Write as _;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Access, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -25,7 +26,7 @@ use rustix::net::{
 use rustix::process::geteuid;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::layout::write_whole;
 use super::token::random;
@@ -51,6 +52,9 @@ const LONGEST: usize = 4096;
 /// An Envoy answers from its main thread, which a big configuration can keep busy for a while.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// An Envoy tries for ten seconds to send an answer, and then ends itself. So the socket for it stays longer than that.
+const LINGER: Duration = Duration::from_secs(15);
+
 /// The names that the sockets of two Envoys of a proxy begin with, in turn.
 const NAMES: [&str; 2] = ["hot.a", "hot.b"];
 
@@ -68,7 +72,8 @@ impl Lineage {
     /// Draws the lineage of an Envoy that takes over nothing, and removes what the one before it shared; none if there is no shared memory.
     pub(crate) fn first(paths: &ProxyPaths) -> Option<Self> {
         forget(paths);
-        rustix::fs::access(SHARED_MEMORY, Access::WRITE_OK).ok()?;
+        // An Envoy that finds no room there dies of a bus error.
+        tempfile::tempfile_in(SHARED_MEMORY).and_then(|mut file| file.write_all(&[0; MEMORY_SIZE as usize])).ok()?;
         let [a, b, c, d, ..] = random();
         let lineage = Self::starting(u32::from_be_bytes([a, b, c, d]) % BASES);
         // On a full disk its 104 bytes stay until the machine restarts.
@@ -198,19 +203,8 @@ enum Request {
 impl Handover {
     /// Stands between an Envoy and the successor that is about to be started.
     pub(crate) fn open(paths: &ProxyPaths, from: Lineage, to: Lineage) -> Result<Self, Error> {
-        let failed = |reason: std::io::Error| Error::file("open", &paths.sockets)(reason);
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&paths.sockets, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
-        let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-        let bind = |name: String| {
-            let path = short.join(name);
-            let _absent = std::fs::remove_file(&path);
-            let socket = UnixDatagram::bind(&path).map_err(failed)?;
-            // Its folder is this user's alone already.
-            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
-            set_socket_passcred(&socket, true).map_err(|error| failed(error.into()))?;
-            Ok(socket)
-        };
+        let (folder, short) = open_folder(paths)?;
+        let bind = |name: String| bind(&short, &name).map_err(Error::file("open", &paths.sockets));
         // Left by an Envoy that had the name before.
         for (role, after) in [("parent", 0), ("child", 0), ("udp_parent", 0), ("udp_child", 0)] {
             let _absent = std::fs::remove_file(short.join(to.socket(role, after)));
@@ -256,8 +250,46 @@ impl Handover {
         message_of(&self.child, predecessor).await
     }
 
+    /// Keeps the sockets after a handover that has failed: see [`LINGER`].
+    pub(crate) fn linger(self) {
+        tokio::spawn(async move {
+            sleep(LINGER).await;
+            drop(self);
+        });
+    }
+
     async fn answer(&self, answer: &[u8], sockets: &[OwnedFd]) -> std::io::Result<()> {
         self.parent.async_io(Interest::WRITABLE, || send(self.parent.as_fd(), answer, sockets, &self.successor)).await
+    }
+}
+
+/// Opens the folder of a proxy's sockets, and returns a path to it that leaves room for the name of a socket.
+fn open_folder(paths: &ProxyPaths) -> Result<(OwnedFd, PathBuf), Error> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(&paths.sockets, flags, Mode::empty());
+    let folder = opened.map_err(|error| Error::file("open", &paths.sockets)(error.into()))?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    Ok((folder, short))
+}
+
+fn bind(folder: &Path, name: &str) -> std::io::Result<UnixDatagram> {
+    let path = folder.join(name);
+    let _absent = std::fs::remove_file(&path);
+    let socket = UnixDatagram::bind(&path)?;
+    // Its folder is this user's alone already.
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    set_socket_passcred(&socket, true)?;
+    Ok(socket)
+}
+
+/// Takes the answers of an Envoy to a handover that a process which is gone had begun, and throws them away: see [`LINGER`].
+pub(crate) fn linger(paths: &ProxyPaths, from: Lineage) {
+    let child = open_folder(paths).ok().and_then(|(_, short)| bind(&short, &from.socket("child", 1)).ok());
+    if let Some(child) = child {
+        tokio::spawn(async move {
+            sleep(LINGER).await;
+            drop(child);
+        });
     }
 }
 

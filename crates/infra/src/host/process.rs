@@ -137,10 +137,15 @@ impl Process {
         let program = words.next() == Some(launch.program.as_os_str().as_bytes());
         let count = words.clone().count() >= launch.args.len();
         let same = words.zip(&launch.args).take(launch.fixed).all(|(word, arg)| word == arg.as_bytes());
+        let bootstrap = std::fs::read(&paths.bootstrap).is_ok_and(|text| text == launch.bootstrap.as_bytes());
+        program && count && same && bootstrap && self.runs(&launch.program)
+    }
+
+    /// Returns true if it runs this file.
+    pub(crate) fn runs(&self, program: &Path) -> bool {
         let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         let runs = file(Path::new(&format!("/proc/{}/exe", self.pid)));
-        let bootstrap = std::fs::read(&paths.bootstrap).is_ok_and(|text| text == launch.bootstrap.as_bytes());
-        program && count && same && bootstrap && runs.is_some() && runs == file(&launch.program)
+        runs.is_some() && runs == file(program)
     }
 
     /// What is written down of it.

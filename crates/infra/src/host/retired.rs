@@ -21,10 +21,7 @@ pub(crate) struct Retired {
 impl Retired {
     /// Records that a process is being ended. It may be called again for the same process.
     pub(crate) fn new(process: Process, paths: &ProxyPaths) -> Self {
-        let retired = Self::of(process, paths);
-        if let Err(error) = retired.process.record().write(&retired.record) {
-            tracing::warn!(pid = retired.process.pid, %error, "a later chancery will not know that this envoy drains");
-        }
+        let retired = Self::recorded(process, paths);
         paths.hide_admin_socket();
         let _absent = std::fs::rename(&paths.admin_socket, &retired.admin_socket);
         // Last: as long as this is there, what stands above may not have been done.
@@ -32,15 +29,21 @@ impl Retired {
         retired
     }
 
-    /// Records that a process is being ended whose successor serves, and that this one is the proxy's process from now on.
+    /// Records that a process is being ended whose successor serves, and that this one is the proxy's process from now on. It may be called again.
     pub(crate) fn replaced(process: Process, paths: &ProxyPaths) -> Self {
+        let retired = Self::recorded(process, paths);
+        let _absent = std::fs::rename(&paths.admin_socket, &retired.admin_socket);
+        // As long as this is not done, a later chancery does it: see `earlier`.
+        let _absent = std::fs::rename(&paths.next_record, &paths.record);
+        paths.hide_admin_socket();
+        retired
+    }
+
+    fn recorded(process: Process, paths: &ProxyPaths) -> Self {
         let retired = Self::of(process, paths);
         if let Err(error) = retired.process.record().write(&retired.record) {
             tracing::warn!(pid = retired.process.pid, %error, "a later chancery will not know that this envoy drains");
         }
-        let _absent = std::fs::rename(&paths.next_record, &paths.record);
-        let _absent = std::fs::rename(&paths.admin_socket, &retired.admin_socket);
-        paths.hide_admin_socket();
         retired
     }
 
@@ -48,10 +51,14 @@ impl Retired {
     pub(crate) fn earlier(paths: &ProxyPaths) -> Vec<Self> {
         let current = Record::read(&paths.record).map(|record| record.pid);
         let read = |pid: u32| Record::read(&record_path(paths, pid)).filter(|record| record.pid == pid);
+        let next = || Record::read(&paths.next_record).and_then(|next| Process::of(next, paths).ok().flatten());
         let mut found = Vec::new();
         for pid in recorded(&paths.dir) {
             match read(pid).map_or(Ok(None), |record| Process::of(record, paths)) {
-                Ok(Some(process)) if current == Some(pid) => found.push(Self::new(process, paths)),
+                Ok(Some(process)) if current == Some(pid) => {
+                    let end = if next().is_some() { Self::replaced } else { Self::new };
+                    found.push(end(process, paths));
+                }
                 Ok(Some(process)) => found.push(Self::of(process, paths)),
                 Ok(None) => forget(&record_path(paths, pid), &socket_path(paths, pid)),
                 Err(error) => tracing::warn!(pid, %error, "cannot watch an envoy that drains"),

@@ -251,6 +251,9 @@ impl Supervisor {
         self.shared.options.layout.prepare(&self.fleet)?;
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
         self.paths.remove_admin_socket();
+        if self.drains.is_empty() {
+            handover::remove_sockets(&self.paths.sockets);
+        }
         let process = Process::start(launch, Lineage::first(&self.paths), &self.paths).await?;
         tracing::info!(gateway = self.fleet.as_str(), pid = process.pid, "started envoy");
         Ok(Some(process))
@@ -419,6 +422,7 @@ impl Supervisor {
         }
         self.rooms.push_back(make_room);
         let (fleet, orders, pid) = (self.fleet.clone(), self.orders.clone(), retired.process.pid);
+        self.closing.retain_mut(|closed| matches!(closed.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
         self.closing.push(is_closed);
         self.leaving.insert(pid);
         self.drains.spawn(async move {

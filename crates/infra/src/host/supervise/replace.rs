@@ -8,13 +8,13 @@ use ir::Infra;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use super::super::handover::{self, Handover, Lineage};
+use super::super::handover::{self, Handover, Lineage, linger};
 use super::super::launch::Launch;
 use super::super::layout::write_whole;
 use super::super::process::{Process, Record, search};
 use super::super::retired::Retired;
 use super::super::run::Ending;
-use super::super::{Error, ProxyPaths};
+use super::super::{Error, ProxyPaths, admin};
 use super::{Order, Supervisor};
 
 /// From the start of a successor until it serves: an Envoy with a large configuration needs some seconds.
@@ -26,17 +26,20 @@ const KILL_GRACE: Duration = Duration::from_secs(5);
 impl Supervisor {
     /// Starts an Envoy next to one that serves, hands the listening sockets over, and drains the earlier one. One that cannot hand over is drained first.
     /// If the successor does not come to serve, the earlier one stays as it is, and the next try is after a pause.
-    pub(super) async fn replace(&mut self, process: Process, infra: &Arc<Infra>, fresh: &Launch) {
+    pub(super) async fn replace(&mut self, mut process: Process, infra: &Arc<Infra>, fresh: &Launch) {
         self.tell_replaced(&process, fresh);
-        let from = Lineage::of(process.pid).filter(|_| self.earlier.is_none());
+        // One that does not serve yet has nothing to hand over.
+        self.home().hide_admin_socket();
+        let serves = self.earlier.is_none() && admin::ready(&self.paths.admin_socket).await.unwrap_or(false);
+        let from = Lineage::of(process.pid).filter(|_| serves);
         let Some((from, to)) = from.and_then(|from| Some((from, from.next()?))) else {
             tracing::info!(
                 gateway = self.fleet.as_str(),
-                "connections are refused until its successor serves: it was started without sockets to hand over"
+                "connections are refused until its successor serves: it does not serve yet, or was started without sockets to hand over"
             );
             return self.retire(process, Some(infra)).await;
         };
-        match self.hand_over((from, to), process.pid, fresh).await {
+        match self.hand_over((from, to), &mut process, fresh).await {
             Ok(Some(successor)) => {
                 let retired = Retired::replaced(process, &self.paths);
                 let paths = self.paths.clone();
@@ -56,6 +59,15 @@ impl Supervisor {
                 );
                 self.retire(process, Some(infra)).await;
             }
+            // Two versions of Envoy may share no sockets.
+            Err(Error::Successor(problem)) if !process.runs(&fresh.program) => {
+                tracing::warn!(
+                    gateway = self.fleet.as_str(),
+                    problem,
+                    "another envoy does not start next to the earlier one, which is ended first"
+                );
+                self.retire(process, Some(infra)).await;
+            }
             Err(error) => {
                 let pause = self.backoff.died(Duration::ZERO);
                 let problem = format!("its successor does not start, and the earlier envoy serves on: {error}");
@@ -71,7 +83,7 @@ impl Supervisor {
     async fn hand_over(
         &mut self,
         (from, to): (Lineage, Lineage),
-        predecessor: u32,
+        predecessor: &mut Process,
         launch: &Launch,
     ) -> Result<Option<Process>, Error> {
         let mut orders = self.orders.clone();
@@ -94,19 +106,24 @@ impl Supervisor {
             }
         }
         self.shared.options.layout.prepare(&self.fleet)?;
-        // The successor binds the same name.
-        self.paths.hide_admin_socket();
         write_whole(&self.paths.bootstrap, launch.bootstrap.as_bytes())?;
         let handover = Handover::open(&self.paths, from, to)?;
         let next = ProxyPaths { record: self.paths.next_record.clone(), ..self.paths.clone() };
-        let mut successor = Process::start(launch, Some(to), &next).await?;
+        let mut successor = match Process::start(launch, Some(to), &next).await {
+            Ok(successor) => successor,
+            Err(error) => {
+                end_unfinished(&self.paths, &self.leaving);
+                return Err(error);
+            }
+        };
         tracing::info!(gateway = self.fleet.as_str(), pid = successor.pid, "started envoy next to the earlier one");
-        let pid = successor.pid;
+        let (earlier, pid) = (predecessor.pid, successor.pid);
         let outcome = tokio::select! {
             biased;
             () = &mut ends => Ok(false),
+            _ = predecessor.ended() => Err(Error::Silent),
             how = successor.ended() => Err(Error::Successor(format!("it ended ({how})"))),
-            done = timeout(TAKE_OVER, handover.serve(predecessor, pid)) => match done {
+            done = timeout(TAKE_OVER, handover.serve(earlier, pid)) => match done {
                 Ok(Ok(handover::Outcome::Done)) => Ok(true),
                 Ok(Ok(handover::Outcome::Silent)) => Err(Error::Silent),
                 Ok(Err(error)) => Err(Error::file("use sockets in", &self.paths.sockets)(error)),
@@ -116,6 +133,7 @@ impl Supervisor {
         if let Ok(true) = outcome {
             return Ok(Some(successor));
         }
+        handover.linger();
         successor.signal(Signal::KILL);
         let _gone = timeout(KILL_GRACE, successor.ended()).await;
         from.unmark();
@@ -142,7 +160,8 @@ pub(crate) fn end_unfinished(paths: &ProxyPaths, leaving: &BTreeSet<u32>) {
     let running = |file| Process::of(Record::read(file)?, paths).ok().flatten();
     let next = running(&paths.next_record).map(|process| process.pid);
     // Next to one that serves, also one that was not recorded yet.
-    let others = running(&paths.record).map(|serving| {
+    let serving = running(&paths.record);
+    let others = serving.as_ref().map(|serving| {
         let known = leaving.iter().copied().chain([serving.pid]).collect();
         search(&paths.bootstrap, &known)
     });
@@ -159,6 +178,9 @@ pub(crate) fn end_unfinished(paths: &ProxyPaths, leaving: &BTreeSet<u32>) {
         lineage.into_iter().for_each(Lineage::unmark);
     }
     if is_left {
+        if let Some(from) = serving.and_then(|serving| Lineage::of(serving.pid)) {
+            linger(paths, from);
+        }
         forget_next(paths);
     }
 }
