@@ -396,11 +396,11 @@ impl HasGrants for RawTables {
 impl crate::raw::Lookup for Reader<'_, '_, RawTables> {
     fn secret(&mut self, permit: &Permit) -> Option<Arc<Secret>> {
         let Self { cx, tables: RawTables { inputs, secrets, pairs_served, .. } } = self;
-        let secret = cx.get(inputs.secrets, permit.target()).cloned()?;
+        let current = cx.get(inputs.secrets, permit.target()).cloned()?;
         let pair = SecretUse::of(permit.target().clone(), SecretPart::Certificate);
         let is_outdated = cx.get(secrets.parsed_of_secrets(), &pair).is_some_and(|parsed| parsed.fault.is_some());
         let earlier = if is_outdated { cx.get(*pairs_served, permit.target()).cloned() } else { None };
-        Some(earlier.unwrap_or(secret))
+        Some(earlier.map_or_else(|| current.clone(), |earlier| secret::with_pair_of(&current, &earlier).into()))
     }
 }
 

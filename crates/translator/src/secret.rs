@@ -6,6 +6,7 @@ mod pem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::secret::SecretSpec;
 use api::{ClusterTrustBundle, ConfigMap, Kind, ObjectKey, Secret, Timestamp};
 use ir::SecretName;
 use ir::secret::{Hidden, SecretContent};
@@ -172,6 +173,16 @@ fn kept(secret: &Secret, pair: Parsed, earlier: impl FnOnce() -> Option<Arc<Secr
     let text = if &**text == NO_PAIR { "an entry is empty" } else { text };
     let fault = format!("{text}; the certificate and key before these stay served until both belong together");
     Parsed { fault: Some(fault.into()), ..certificate(&earlier) }
+}
+
+/// Returns a Secret with the pair that it had before: all other entries are those of today, which may have been replaced because they leaked.
+pub(crate) fn with_pair_of(secret: &Secret, earlier: &Secret) -> Secret {
+    let entry = |key: &str| {
+        let of = if ["tls.crt", "tls.key"].contains(&key) { earlier } else { secret };
+        Some((key.into(), of.spec.get(key)?.into()))
+    };
+    let spec = SecretSpec::new(secret.spec.secret_type.as_deref(), secret.spec.keys().filter_map(entry));
+    Secret { meta: secret.meta.clone(), spec }
 }
 
 /// What a `ConfigMap` that somebody uses can be used for.
