@@ -201,7 +201,7 @@ const MESSAGES: [&[u8]; 3] =
 #[test]
 fn handover_of_sockets_listens_to_its_two_envoys_only() {
     let backend = Backend::start("web").unwrap();
-    let mut running = Running::prepare().unwrap();
+    let mut running = Running::prepare().unwrap().with_drain("10s");
     let port = replaceable(&mut running, &backend);
     let before = running.envoys();
     let folder = running.state();

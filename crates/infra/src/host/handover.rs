@@ -328,13 +328,20 @@ type Message = (Vec<u8>, Vec<OwnedFd>);
 
 /// Returns the next message of a process of this user. Those of others are dropped.
 async fn message_of(socket: &UnixDatagram, pid: u32) -> std::io::Result<Message> {
+    let mut is_said = false;
     loop {
         let (message, sender) = socket.async_io(Interest::READABLE, || receive(socket.as_fd())).await?;
         let of = sender.map(|sender| (sender.uid, u32::try_from(sender.pid.as_raw_nonzero().get())));
         if of == Some((geteuid(), Ok(pid))) {
             return Ok(message);
         }
-        tracing::warn!(expected = pid, ?of, "drops a message of another process than the envoy");
+        if !std::mem::replace(&mut is_said, true) {
+            tracing::warn!(
+                expected = pid,
+                ?of,
+                "drops a message of another process than the envoy, and all that follow"
+            );
+        }
     }
 }
 
