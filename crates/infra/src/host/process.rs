@@ -199,7 +199,7 @@ impl Process {
 /// Until the first of two short processes has said the number of the second.
 const ORPHANED: Duration = Duration::from_secs(10);
 
-/// Starts Envoy with init as its parent, and returns its number: see [`orphan`].
+/// Starts Envoy with init as its parent, and returns its number: see [`mod@orphan`].
 async fn orphan(
     launch: &Launch,
     lineage: Option<Lineage>,
