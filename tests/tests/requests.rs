@@ -66,18 +66,24 @@ fn naming(listener: &TcpListener) {
     }
 }
 
+/// Starts Chancery with a route that has this spec to a backend `app` at a port, and returns the port of its Gateway.
+fn in_front_of(backend: u16, spec: &str) -> anyhow::Result<(Running, u16)> {
+    let [port] = free_ports()?;
+    let mut running = Running::prepare()?;
+    let app = service("app", backend);
+    running.write("all.yaml", &documents([&*gateway(port), &*app, &*ruled("r", spec)]))?;
+    running.start()?;
+    Ok((running, port))
+}
+
 /// Gateway API, `HTTPRouteSpec.hostnames`: the header goes on unmodified.
 #[test]
 fn a_backend_gets_the_host_as_it_came() {
-    let [port] = free_ports().unwrap();
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = server.local_addr().unwrap();
     let serving = std::thread::spawn(move || naming(&server));
     let names = "  hostnames: [a.example, \"*.w.example\"]\n  rules: [{backendRefs: [{name: app, port: 80}]}]\n";
-    let mut running = Running::prepare().unwrap();
-    let app = service("app", address.port());
-    running.write("all.yaml", &documents([&*gateway(port), &*app, &*ruled("r", names)])).unwrap();
-    running.start().unwrap();
+    let (_running, port) = in_front_of(address.port(), names).unwrap();
     let asked = |host: &str, path: &str| {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
         let head = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -100,15 +106,11 @@ fn a_backend_gets_the_host_as_it_came() {
 /// Gateway API, `HTTPRouteRetry`: requests with bodies are no exception.
 #[test]
 fn a_body_of_a_mebibyte_is_sent_again() {
-    let [port] = free_ports().unwrap();
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = server.local_addr().unwrap();
     let serving = std::thread::spawn(move || reluctant(&server));
     let rule = "  rules:\n  - retry: {codes: [503], attempts: 3}\n    backendRefs: [{name: app, port: 80}]\n";
-    let mut running = Running::prepare().unwrap();
-    let app = service("app", address.port());
-    running.write("all.yaml", &documents([&*gateway(port), &*app, &*ruled("r", rule)])).unwrap();
-    running.start().unwrap();
+    let (running, port) = in_front_of(address.port(), rule).unwrap();
     let answered =
         |path: &str, length: usize| exchange(port, &format!("POST {path} HTTP/1.1\r\n"), &vec![b'x'; length]);
     wait::until("an answer", || answered("/first", 1).filter(|(head, _)| head.starts_with("http/1.1 200 "))).unwrap();
