@@ -157,7 +157,7 @@ pub(crate) const NO_PAIR: &str = "it needs the keys tls.crt and tls.key";
 /// The same of a bundle.
 pub(crate) const NO_BUNDLE: &str = "it has no key ca.crt";
 
-/// Returns the parts of a Secret that is used. `earlier` is asked for the Secret as it was with its last good pair, where that of today is not good.
+/// Returns the parts of a Secret that is used. `earlier` gives the Secret as it was with its last good pair, and is called where that of today is not good.
 pub(crate) fn read_secret(secret: &Secret, earlier: impl FnOnce() -> Option<Arc<Secret>>) -> Vec<(SecretPart, Parsed)> {
     let bundle = secret.spec.get(BUNDLE).map_or_else(|| Parsed::bad(NO_BUNDLE), |text| parse_bundle(BUNDLE, text));
     vec![(SecretPart::Certificate, kept(secret, certificate(secret), earlier)), (SecretPart::Bundle, bundle)]

@@ -276,7 +276,7 @@ fn not_allowed(named: &[&ScopeListener], parent: &ObjectKey, route: &ObjectKey) 
         Takes::Kinds(_) => None,
     };
     let kind = route.kind_name();
-    let nobody = match named {
+    let takes_none = match named {
         [one] => format!("listener {} takes no {kind}", one.name),
         _ => format!("no listener takes objects of kind {kind}"),
     };
@@ -284,15 +284,17 @@ fn not_allowed(named: &[&ScopeListener], parent: &ObjectKey, route: &ObjectKey) 
         Some(text) if named.iter().all(|listener| nothing(listener).is_some()) => text,
         _ if named.iter().any(|listener| listener.takes.has(route.kind())) => {
             let from = route.namespace();
-            format!("{nobody} from namespace {from}; set allowedRoutes.namespaces.from: All or Selector in {parent}")
+            format!(
+                "{takes_none} from namespace {from}; set allowedRoutes.namespaces.from: All or Selector in {parent}"
+            )
         }
         _ => match protocols(route.kind()) {
             Some(protocols) => {
                 format!(
-                    "{nobody} (protocol, allowedRoutes.kinds); it needs a listener with protocol {protocols} that allows the kind"
+                    "{takes_none} (protocol, allowedRoutes.kinds); it needs a listener with protocol {protocols} that allows the kind"
                 )
             }
-            None => format!("{nobody} (protocol, allowedRoutes.kinds)"),
+            None => format!("{takes_none} (protocol, allowedRoutes.kinds)"),
         },
     };
     Refusal::new("NotAllowedByListeners", text)

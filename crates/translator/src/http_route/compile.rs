@@ -179,16 +179,21 @@ pub fn rule_names(route: &RouteObject) -> Vec<Arc<str>> {
     let usable = |rule: &Written<'_>| -> Vec<RouteMatch> {
         rule.matches.compiled().into_iter().filter_map(|one| one.ok().map(|(_, matched)| matched)).collect()
     };
-    written(route).iter().map(|rule| name_of(&route.meta().key, rule, usable(rule).iter())).collect()
+    let key = &route.meta().key;
+    let base: Arc<str> = route_name(key).into();
+    written(route).iter().map(|rule| name_of((&base, key), rule, usable(rule).iter())).collect()
 }
 
 /// Returns the name of a rule among those of all routes: `<namespace>/<route>/<rule>`, with the kind in front where it is not an `HTTPRoute`. A rule without a name
 /// has a hash of its matches for one, so that a rule which is put in front of it changes nothing. Connections and datagrams have the name of their route.
-fn name_of<'m>(key: &ObjectKey, rule: &Written<'_>, matches: impl Iterator<Item = &'m RouteMatch>) -> Arc<str> {
-    let base = route_name(key);
+fn name_of<'m>(
+    (base, key): (&Arc<str>, &ObjectKey),
+    rule: &Written<'_>,
+    matches: impl Iterator<Item = &'m RouteMatch>,
+) -> Arc<str> {
     match rule.name {
         Some(name) => format!("{base}/{name}").into(),
-        None if key.kind().is_some_and(Kind::is_stream_route) => base.into(),
+        None if key.kind().is_some_and(Kind::is_stream_route) => Arc::clone(base),
         None => {
             let texts: Vec<String> = matches.filter_map(|matched| serde_json::to_string(matched).ok()).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -294,15 +299,16 @@ pub(super) fn compile<'r, L: Lookup>(
     let answer = Answers::of(route.meta().key.kind());
     let mut losses = Losses { reason: None, texts: Vec::new(), lost: 0, answer };
     let key = &route.meta().key;
+    let base: Arc<str> = route_name(key).into();
     let written = written(route);
     let mut rules = Vec::with_capacity(written.len());
     let mut idle = Vec::new();
     for (number, rule) in (0_u16..).zip(&written) {
         targets.enter_rule(rule.name);
         let matches = matches(rule, number, &mut losses, problems);
-        let name = name_of(key, rule, matches.iter().map(|(_, _, matched)| matched));
+        let name = name_of((&base, key), rule, matches.iter().map(|(_, _, matched)| matched));
         // A match that is edited ends no session.
-        let of_sessions = rule.name.map_or_else(|| route_name(key).into(), |_| Arc::clone(&name));
+        let of_sessions = Arc::clone(if rule.name.is_some() { &name } else { &base });
         let (filters, answer) = match rule_body(targets, rule, number, &matches, (&mut losses, problems)) {
             Ok(body) => body,
             Err(text) => {
