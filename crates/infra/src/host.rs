@@ -1,4 +1,4 @@
-//! Host mode: one Envoy per Gateway as a supervised child process on this machine (Linux).
+//! Host mode: one Envoy per Gateway as a supervised process on this machine (Linux).
 //!
 //! [`run()`] is told which proxies shall be and makes it so: it finds Envoy, starts it, restarts it with a growing pause when
 //! it dies, drains it when its Gateway goes or Chancery ends, and says what it sees as [`HostFact`]s. Everything it needs
@@ -6,15 +6,15 @@
 //!
 //! An Envoy outlives a killed Chancery and goes on serving: its output goes to files, it has a process group of its own, and
 //! it connects again to the same socket. The next Chancery adopts it if it was started in the very way in which it would be
-//! started now (program, arguments, bootstrap), else drains it and starts another. An Envoy that is being ended is recorded as
+//! started now (program, arguments, bootstrap), else replaces it: the successor gets its listening sockets, and then it drains. An Envoy that is being ended is recorded as
 //! such first, so that nobody adopts it; its successor starts as soon as its listeners are closed and serves beside it.
 //!
 //! Files, below the state folder ([`Layout`]): `lock`, `gateways/<random>/{gateway, token, wanted.json, bootstrap.json, envoy.pid,
-//! envoy.log, output.log, xds.sock}`, its admin socket under a name that only Chancery knows, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
+//! next.pid, memory, envoy.log, output.log, xds.sock, hot.*}`, its admin socket under a name that only Chancery knows, and for each Envoy on its way out `draining.<pid>` and `drain.<pid>`, its record and its
 //! admin socket. The socket `xds.sock` is made by the xDS server.
 //!
 //! Map: [`run()`] hands each Gateway to a task of `supervise`, which uses `launch` (arguments), `process` (start, adopt, watch,
-//! signal), `admin` (ask Envoy), `retired` and `drain` (end it gently), `left` (find and end those that no Chancery watches), `log` (carry its lines), `port` and `address` (facts for statuses).
+//! signal), `orphan` (start it so that it outlives us), `handover` (sockets for a successor), `admin` (ask Envoy), `retired` and `drain` (end it gently), `left` (find and end those that no Chancery watches), `log` (carry its lines), `port` and `address` (facts for statuses).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

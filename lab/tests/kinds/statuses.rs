@@ -357,7 +357,7 @@ fn a_class_that_another_controller_writes_is_left_to_it_until_it_stops() {
     let hostname = json!([{ "op": "add", "path": "/spec/listeners/0/hostname", "value": "*.example" }]).to_string();
     place.namespace().run(&["patch", "gateway/contested", "--type=json", "--patch", &hostname]);
     let contested = Shared::whole("gateway/contested", "", Value::Null);
-    // Another Gateway, of a class that nobody else writes, is told of its change; so ours of the contested class has had its turn.
+    // A Gateway of an uncontested class has its status after a later change, so the contested one has had its turn.
     let edge = Shared::whole("gateway/edge", "/spec/listeners/0/hostname", json!("*.example"));
     edge.change(&place);
     edge.until_told(&place, &controller);

@@ -408,11 +408,11 @@ fn earlier_fields_of_sessions_are_read_as_those_of_today() {
         ("{sessionName: a, cookie: {name: b}}", "{cookie: {name: b}}", 1),
     ];
     for (earlier, today, warnings) in same {
-        let ((old, told), (new, none)) = (session(earlier), session(today));
-        assert_eq!((old, none), (new, Vec::new()), "{earlier}: {told:?}");
-        assert_eq!(told.len(), warnings, "{told:?}");
+        let ((old, found), (new, none)) = (session(earlier), session(today));
+        assert_eq!((old, none), (new, Vec::new()), "{earlier}: {found:?}");
+        assert_eq!(found.len(), warnings, "{found:?}");
     }
-    let (_, told) = session("{sessionName: a, cookieConfig: {lifetimeType: Session}}");
+    let (_, found) = session("{sessionName: a, cookieConfig: {lifetimeType: Session}}");
     let path = "HTTPRoute default/r: spec.rules[0].sessionPersistence";
     let expected = [
         format!(
@@ -422,11 +422,11 @@ fn earlier_fields_of_sessions_are_read_as_those_of_today() {
             "a.yaml:7:42: warning: {path}.cookieConfig: cookieConfig is cookie now, and is read as that: write cookie"
         ),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
     for wrong in
         ["{cookieConfig: 5}", "{type: 5, sessionName: a}", "{type: Header, cookieConfig: {}}", "{sessionName: {}}"]
     {
-        let (_, told) = session(wrong);
-        assert!(told.iter().any(|line| line.contains(": error: ")), "{wrong}: {told:?}");
+        let (_, found) = session(wrong);
+        assert!(found.iter().any(|line| line.contains(": error: ")), "{wrong}: {found:?}");
     }
 }

@@ -8,8 +8,7 @@
 //! A message has its length (8 bytes, big-endian) and `HotRestartMessage` (hot_restart.proto of Envoy) in protobuf.
 
 use std::fs::Permissions;
-use std::io::Write as _;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -228,7 +227,7 @@ impl Handover {
                     let Ok(Ok((answer, sockets))) = timeout(ANSWER, self.fetch(&request, predecessor)).await else {
                         return Ok(Outcome::Silent);
                     };
-                    if !sockets.iter().all(|socket| is_asked_for(&request, socket)) {
+                    if !sockets.iter().all(|socket| is_requested(&request, socket)) {
                         tracing::warn!(
                             pid = predecessor,
                             "envoy hands over a socket that its successor did not ask for"
@@ -309,8 +308,8 @@ impl Request {
     }
 }
 
-/// Returns true if a socket listens on the port of the listener that is asked for: `tcp://<address>:<port>` is in the request.
-fn is_asked_for(request: &[u8], socket: &OwnedFd) -> bool {
+/// Returns true if a socket listens on the port of the requested listener: `tcp://<address>:<port>` is in the request.
+fn is_requested(request: &[u8], socket: &OwnedFd) -> bool {
     let port = match getsockname(socket).map(SocketAddr::try_from) {
         Ok(Ok(address)) => address.port(),
         _ => return false,

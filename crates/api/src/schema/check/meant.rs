@@ -35,7 +35,7 @@ pub(super) fn named(around: Cursor<'_, '_>, missing: &Property) -> Option<String
         Word::String(word) => is_written(word).then_some(word),
         Word::Int(_) => None,
     });
-    // Of two nobody knows which is meant.
+    // Two candidates are ambiguous.
     let (only, more) = (meant.next()?, meant.next());
     more.is_none().then(|| format!("; write {}: {only}", missing.name))
 }

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
-use super::{Lineage, Request, is_asked_for};
+use super::{Lineage, Request, is_requested};
 
 #[test]
 fn messages_differ_by_their_second_tag() {
@@ -27,14 +27,14 @@ fn sockets_have_the_names_that_envoy_gives_them() {
 }
 
 #[test]
-fn only_a_socket_of_the_port_that_is_asked_for_is_passed_on() {
+fn only_a_socket_of_the_requested_port_is_passed_on() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let socket = OwnedFd::from(listener);
     let request =
         |address: &str| [&[0; 8], &b"\x0a\x20\x0a\x1e\x0a\x1c"[..], address.as_bytes(), &[0x10, b':']].concat();
-    assert!(is_asked_for(&request(&format!("tcp://127.0.0.1:{port}")), &socket));
-    assert!(is_asked_for(&request(&format!("tcp://[::]:{port}")), &socket));
-    assert!(!is_asked_for(&request(&format!("tcp://127.0.0.1:{}", port ^ 1)), &socket));
-    assert!(!is_asked_for(&request("unix:///tmp/x"), &socket));
+    assert!(is_requested(&request(&format!("tcp://127.0.0.1:{port}")), &socket));
+    assert!(is_requested(&request(&format!("tcp://[::]:{port}")), &socket));
+    assert!(!is_requested(&request(&format!("tcp://127.0.0.1:{}", port ^ 1)), &socket));
+    assert!(!is_requested(&request("unix:///tmp/x"), &socket));
 }

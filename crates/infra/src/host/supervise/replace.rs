@@ -79,7 +79,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts the successor and gives it the sockets. None: the proxy shall go, or Chancery ends.
+    /// Starts the successor and gives it the sockets. None if the proxy is to go, or Chancery ends.
     async fn hand_over(
         &mut self,
         (from, to): (Lineage, Lineage),
